@@ -1,5 +1,7 @@
-# Every target works from a bare clone with nothing but Python >= 3.11 and make. `make help` lists them.
-# LAKELOG_VENV=<folder> uses an environment that you keep yourself instead of .venv, as it is.
+# Every target works from a bare clone with nothing but Python >= 3.11 and make; `make help` lists them.
+#   PYTHON=<program>       the Python to make .venv with
+#   LAKELOG_VENV=<folder>  an environment that you keep yourself: it is used as it is, instead of .venv
+#   ARGS="..."             arguments for the program behind the target, as in: make test ARGS=tests/unit
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -10,17 +12,44 @@ VENV := $(LAKELOG_VENV)
 READY :=
 else
 VENV := .venv
-READY := $(VENV)/.installed
+READY := .venv/.installed
 endif
 BIN := $(VENV)/bin
 
-.PHONY: help setup
+.PHONY: help setup serve test lint types bench java lock clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 # \2/p' $(MAKEFILE_LIST)
 
-setup: $(READY) ## install everything into .venv (the second time is instant)
+setup: $(READY) ## install everything into .venv; the second time is instant
 
-$(VENV)/.installed: requirements.lock pyproject.toml tools/setup tools/find-python
-	@tools/setup $(VENV)
+serve: $(READY) ## run lakelog on this machine
+	@$(BIN)/lakelog selftest $(ARGS)
+
+test: $(READY) ## run the tests, with Java 17 for the Spark ones
+	@JAVA_HOME=$$(tools/ensure-java) && export JAVA_HOME && $(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY) ## check style, format and the import law
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
+
+types: $(READY) ## check types, strictly
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+bench: $(READY) ## run the benchmarks
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+java: ## print the Java home that the tests use, installing one where that is possible
+	@tools/ensure-java
+
+lock: ## renew requirements.lock from pyproject.toml
+	@tools/lock $(ARGS)
+
+clean: ## remove .venv and every cache, never your data
+	@rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.installed: requirements.lock pyproject.toml tools/setup tools/find-python
+	@tools/setup .venv
 	@touch $@

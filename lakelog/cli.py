@@ -16,7 +16,7 @@ from lakelog.commands import COMMANDS, Command, CommandModule
 
 __all__ = ["main"]
 
-# Absent modules of these packages are a fault of ours; any other absent module is a part that was not installed.
+# An absent module of these packages is a fault of ours; any other is a part that was not installed.
 OUR_PACKAGES: Final = frozenset({"lakelog", "ingest_api", "delta_log", "consumer_groups", "jobs"})
 DEBUG_HELP: Final = "show the stack trace of an error"
 
@@ -52,7 +52,9 @@ def _run(name: str, words: list[str], commands: Mapping[str, Command]) -> int:
     parser.add_argument("--debug", action="store_true", help=DEBUG_HELP)
     choices = parser.add_subparsers(title="commands", metavar="COMMAND")
     for each, command in commands.items():
-        chosen = choices.add_parser(each, help=command.summary, description=f"{command.summary.capitalize()}.")
+        chosen = choices.add_parser(
+            each, help=command.summary, description=f"{command.summary.capitalize()}."
+        )
         if each == name and module is not None:
             chosen.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=DEBUG_HELP)
             module.configure(chosen)

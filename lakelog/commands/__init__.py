@@ -1,7 +1,7 @@
 """The commands of the command line: one module each, imported only when its command is called.
 
-A command's module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit code.
-This table is what `lakelog --help` shows; it must import none of them, so that help and completion stay quick.
+A command's module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit
+code. This table is what `lakelog --help` shows; it must import none of them, so that help stays quick.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol

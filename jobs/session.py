@@ -1,0 +1,89 @@
+"""The Spark session of the jobs, where no cluster brings one.
+
+It knows which Spark settings a topic's tables need and where the Delta jars come from: by coordinates,
+through the machine's own resolver settings, into a cache folder of the project's. It must not know what a job does
+with the session. On Databricks none of this applies: the cluster's session has Spark and Delta already.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+__all__ = ["build_session", "plan_settings"]
+
+DELTA_JARS: Final = ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0")
+
+# The two jars above are all that Delta needs beside Spark's own; without these excludes the resolver brings
+# 33, a second Hadoop and a second parquet among them.
+EXCLUDED_JARS: Final = (
+    "org.apache.*:*",
+    "com.fasterxml.*:*",
+    "com.github.*:*",
+    "com.google.*:*",
+    "commons-pool:*",
+    "io.airlift:*",
+    "io.unitycatalog:*",
+    "io.delta:delta-kernel*",
+    "javax.*:*",
+    "org.locationtech.*:*",
+    "org.roaringbitmap:*",
+    "org.slf4j:*",
+    "org.xerial.*:*",
+    "org.antlr:*",
+    "org.scala-lang:*",
+    "org.codehaus.*:*",
+)
+
+
+def plan_settings(*, cache_dir: Path, cores: int, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Every Spark setting of a session; `extra` has the last word. Ivy wants `cache_dir` to be absolute."""
+    return {
+        "spark.jars.packages": ",".join(DELTA_JARS),
+        "spark.jars.excludes": ",".join(EXCLUDED_JARS),
+        "spark.jars.ivy": str(cache_dir / "ivy"),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Delta's default of 50 makes the first count of a ten-row table take seconds.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+        # With it, VACUUM writes two commits of its own, by rename.
+        "spark.databricks.delta.vacuum.logging.enabled": "false",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        **(extra or {}),
+    }
+
+
+def build_session(
+    app_name: str,
+    *,
+    master: str = "local[*]",
+    cache_dir: Path | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark with Delta, or return the session that this process has already.
+
+    The jars are kept in `ivy` of `cache_dir`, else of the folder that LAKELOG_CACHE names, else of `.cache`.
+    `extra` overrides single settings, the driver's memory (`spark.driver.memory`) among them.
+    """
+    if master.startswith("local"):
+        # Spark's workers would otherwise be the first python3 on PATH, which may lack pyarrow.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder = cache_dir or Path(os.environ.get("LAKELOG_CACHE") or ".cache")
+    settings = plan_settings(cache_dir=folder.absolute(), cores=os.cpu_count() or 1, extra=extra)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

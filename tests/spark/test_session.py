@@ -1,0 +1,42 @@
+"""The session reads what delta-rs wrote: the least that every job stands on."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from chispa import assert_df_equality
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+
+ROWS = [
+    (0, 0, datetime(2026, 1, 1, tzinfo=UTC), b"key", b"value"),
+    (0, 1, datetime(2026, 1, 1, 0, 0, 0, 1, tzinfo=UTC), None, b""),
+    (1, 0, datetime(2026, 1, 2, tzinfo=UTC), b"", None),
+]
+ARROW_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+SPARK_SCHEMA = "partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
+
+
+def test_spark_reads_a_partitioned_delta_table_as_it_was_written(spark: SparkSession, tmp_path: Path):
+    rows = [dict(zip(ARROW_SCHEMA.names, row, strict=True)) for row in ROWS]
+    write_deltalake(tmp_path, pa.Table.from_pylist(rows, ARROW_SCHEMA), partition_by=["partition"])
+
+    read = spark.read.format("delta").load(str(tmp_path))
+
+    assert_df_equality(read, spark.createDataFrame(ROWS, SPARK_SCHEMA), ignore_row_order=True)
+
+
+def test_workers_run_this_interpreter(spark: SparkSession):
+    def executable(_: int) -> str:
+        return sys.executable
+
+    assert spark.sparkContext.parallelize([0], 1).map(executable).collect() == [sys.executable]
