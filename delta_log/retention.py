@@ -1,0 +1,233 @@
+"""What leaves a partition: by age, by size, and because somebody deleted records.
+
+    removed  = a prefix of the live files, whole files only
+    age      = now - min(newest timestamp, newest commit time)
+    by time  : the longest prefix of files with age > retention.ms
+    by bytes : the longest prefix without which at least retention.bytes are still there
+    the longer of the two goes; a file wholly below the log start goes whatever the limits
+
+Both clocks count, because either may lie. A timestamp in the future would keep its file for ever: the commit
+time ends that. An old timestamp among new ones must not pull young records out: the newest speaks for all.
+Records that are all old when they arrive leave at once, as in Kafka. A young file keeps all files behind it:
+nothing vanishes from the middle of a log.
+
+It knows the live files of one partition, as values; it must not know where they are or who removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from delta_log.types import DataFile
+
+Why = Literal["below the log start", "time", "bytes"]
+
+HIGH_WATERMARK = -1  # as in Kafka's DeleteRecords: everything there is now
+
+
+class Removal(NamedTuple):
+    """`overdue_ms` is by how long the file has outlived retention.ms: 0 when time is not why it goes."""
+
+    file: DataFile
+    why: Why
+    overdue_ms: int = 0
+
+    def __str__(self) -> str:
+        return f"remove {_named(self.file)}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPlan:
+    """Files to remove, oldest first, and the log start to write with them."""
+
+    partition: int
+    removals: tuple[Removal, ...]
+    log_start: int
+    new_log_start: int
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(removal.file.path for removal in self.removals)
+
+    @property
+    def count(self) -> int:
+        return sum(removal.file.count for removal in self.removals)
+
+    @property
+    def size(self) -> int:
+        return sum(removal.file.size for removal in self.removals)
+
+    def __str__(self) -> str:
+        head = (
+            f"partition {self.partition}: remove {len(self.removals)} files, {self.count} records, "
+            f"{self.size} bytes; {_start_moves(self.log_start, self.new_log_start)}"
+        )
+        return "\n".join([head, *(f"  {removal}" for removal in self.removals)])
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPlan:
+    """A log start that moves by request; `rewrite` is the file it cuts, whose rows below it are to go."""
+
+    partition: int
+    remove: tuple[DataFile, ...]
+    rewrite: DataFile | None
+    log_start: int
+    new_log_start: int
+
+    def __str__(self) -> str:
+        start = _start_moves(self.log_start, self.new_log_start)
+        lines = [f"partition {self.partition}: remove {len(self.remove)} files; {start}"]
+        lines += [f"  remove {_named(file)}" for file in self.remove]
+        if self.rewrite is not None:
+            lines.append(f"  rewrite {_named(self.rewrite)} without the offsets below {self.new_log_start}")
+        return "\n".join(lines)
+
+
+class OutsideLog(NamedTuple):
+    """The asked offset is none of log start to end; the caller answers with the valid range."""
+
+    before_offset: int
+    log_start: int
+    end: int
+
+
+class Overdue(NamedTuple):
+    """How far a partition is past its retention: zero, or retention does not run as it should."""
+
+    size: int
+    age_ms: int
+
+
+def plan_retention(  # noqa: PLR0913 - each is a fact or a limit of its own, and none has a default
+    files: Sequence[DataFile],
+    *,
+    log_start: int,
+    end: int,
+    retention_ms: int | None,
+    retention_bytes: int | None,
+    segment_ms: int,
+    now_ms: int,
+) -> RetentionPlan | None:
+    """What to remove of one partition's files, given in offset order; None when nothing is due.
+
+    A limit of None keeps for ever. A partition may become empty: its log start is then `end`. The log start
+    never moves back, and it moves only when a limit, not an earlier deletion, removed something.
+    """
+    check_in_order(files)
+    check_limits(retention_ms=retention_ms, retention_bytes=retention_bytes)
+    below = _count_below(files, log_start)
+    ages = file_ages(files, segment_ms=segment_ms, now_ms=now_ms)
+    by_time = below + _expired(ages[below:], retention_ms)
+    by_bytes = below + _surplus(files[below:], retention_bytes)
+    removed = max(by_time, by_bytes)
+    if removed == 0:
+        return None
+    removals = [Removal(file, "below the log start") for file in files[:below]]
+    removals += [
+        Removal(files[i], "time", overdue_ms=ages[i] - (retention_ms or 0)) for i in range(below, by_time)
+    ]
+    removals += [Removal(file, "bytes") for file in files[by_time:removed]]
+    kept_from = files[removed].base_offset if removed < len(files) else end
+    return RetentionPlan(
+        partition=files[0].partition,
+        removals=tuple(removals),
+        log_start=log_start,
+        new_log_start=max(log_start, kept_from) if removed > below else log_start,
+    )
+
+
+def plan_delete_records(
+    files: Sequence[DataFile], *, partition: int, log_start: int, end: int, before_offset: int
+) -> DeleteRecordsPlan | OutsideLog:
+    """Move the log start to `before_offset` (HIGH_WATERMARK = the end), by request of an administrator."""
+    check_in_order(files)
+    wanted = end if before_offset == HIGH_WATERMARK else before_offset
+    if not log_start <= wanted <= end:
+        return OutsideLog(before_offset, log_start, end)
+    below = _count_below(files, wanted)
+    cut = files[below] if below < len(files) and files[below].base_offset < wanted else None
+    return DeleteRecordsPlan(
+        partition=partition,
+        remove=tuple(files[:below]),
+        rewrite=cut,
+        log_start=log_start,
+        new_log_start=wanted,
+    )
+
+
+def overdue(plan: RetentionPlan | None) -> Overdue:
+    """For metrics: what the plan would remove, seen as what should be gone already."""
+    if plan is None:
+        return Overdue(0, 0)
+    return Overdue(plan.size, max(removal.overdue_ms for removal in plan.removals))
+
+
+def commit_bounds(files: Sequence[DataFile], *, segment_ms: int) -> list[int]:
+    """By when all content of each file had been committed.
+
+    `modified_ms` tells of a file's *oldest* content: after a fold it says nothing of the newest, and taken
+    for the age of all it would remove young records. But commits are in offset order: a file was complete
+    when its successor's oldest content came, and no file holds more than `segment_ms` of commits.
+    """
+    bounds = [
+        min(file.modified_ms + segment_ms, max(file.modified_ms, following.modified_ms))
+        for file, following in pairwise(files)
+    ]
+    return bounds + [file.modified_ms + segment_ms for file in files[-1:]]
+
+
+def file_ages(files: Sequence[DataFile], *, segment_ms: int, now_ms: int) -> list[int]:
+    """The age of each file's youngest record; see the head of this page for the law."""
+    bounds = commit_bounds(files, segment_ms=segment_ms)
+    return [now_ms - min(file.max_timestamp_ms, bound) for file, bound in zip(files, bounds, strict=True)]
+
+
+def check_in_order(files: Sequence[DataFile]) -> None:
+    """All planners rely on it: one partition, in order of offsets, no overlap."""
+    for before, after in pairwise(files):
+        if before.partition != after.partition:
+            raise ValueError(f"files of partitions {before.partition} and {after.partition} in one plan")
+        if after.base_offset <= before.last_offset:
+            raise ValueError(f"{after.path} does not come after {before.path} in order of offsets")
+
+
+def check_limits(**limits: int | None) -> None:
+    """Kafka spells "no limit" as -1; taken for a number here, it would remove everything."""
+    for name, limit in limits.items():
+        if limit is not None and limit < 0:
+            raise ValueError(f"{name}={limit} is no limit: pass None for none")
+
+
+def _count_below(files: Sequence[DataFile], offset: int) -> int:
+    return next((i for i, file in enumerate(files) if file.last_offset >= offset), len(files))
+
+
+def _expired(ages: Sequence[int], retention_ms: int | None) -> int:
+    if retention_ms is None:
+        return 0
+    return next((i for i, age in enumerate(ages) if age <= retention_ms), len(ages))
+
+
+def _surplus(files: Sequence[DataFile], retention_bytes: int | None) -> int:
+    if retention_bytes is None:
+        return 0
+    surplus = sum(file.size for file in files) - retention_bytes
+    for i, file in enumerate(files):
+        surplus -= file.size
+        if surplus < 0:
+            return i
+    return len(files)
+
+
+def _start_moves(log_start: int, new_log_start: int) -> str:
+    if new_log_start == log_start:
+        return f"log start stays {log_start}"
+    return f"log start {log_start} -> {new_log_start}"
+
+
+def _named(file: DataFile) -> str:
+    return f"{file.path} (offsets {file.base_offset} to {file.last_offset}, {file.size} bytes)"
