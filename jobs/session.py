@@ -1,8 +1,8 @@
 """The Spark session of the jobs, where no cluster brings one.
 
 It knows which Spark settings a topic's tables need and where the Delta jars come from: by coordinates,
-through the machine's own resolver settings, into a cache folder of the project's. It must not know what a job does
-with the session. On Databricks none of this applies: the cluster's session has Spark and Delta already.
+through the machine's own resolver settings, into a cache folder of the project's. It must not know what a job
+does with the session. On Databricks none of this applies: the cluster's session has Spark and Delta already.
 """
 
 import os
