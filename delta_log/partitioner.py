@@ -1,8 +1,8 @@
 """Which partition a record belongs to.
 
 Knows the three hashes and what becomes of null keys. Must not know topics, or whether an explicit partition
-exists: the caller checks that. Its numbers are a promise: the same key stays in the same partition for ever, as
-long as the number of partitions stays, so the hashes are frozen by published test vectors.
+exists: the caller checks that. Its numbers are a promise: the same key stays in the same partition for ever,
+as long as the number of partitions stays, so the hashes are frozen by published test vectors.
 
 Keys are `bytes` objects; the empty key b"" is a key and is hashed, null is none.
 """
