@@ -59,7 +59,7 @@ NULL_MODES: Mapping[str, Callable[[int, int, int], tuple[list[int], int]]] = {
 }
 
 
-def assign_partitions(  # noqa: PLR0913, PLR0917 - a request's columns and a topic's choices, called once a request
+def assign_partitions(
     partitioner: str,
     keys: Sequence[bytes | None],
     partitions: int,

@@ -43,7 +43,7 @@ RFC_1321_MD5 = {
 }
 
 
-def assign(  # noqa: PLR0913 - the public function with everyday choices filled in
+def assign(
     keys: list[bytes | None],
     partitions: int,
     *,

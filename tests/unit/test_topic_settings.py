@@ -13,6 +13,11 @@ from delta_log.topic_settings import INT64_MAX, SETTINGS, Setting, Whole
 NAMES = [setting.name for setting in SETTINGS]
 
 
+def shown(given: object) -> str:
+    """5 and "5" are two cases."""
+    return ascii(given)[:30]
+
+
 @pytest.mark.parametrize("setting", SETTINGS, ids=NAMES)
 def test_every_default_obeys_its_own_rule(setting: Setting) -> None:
     value = setting.parse(setting.default)
@@ -36,13 +41,14 @@ def test_no_two_settings_share_a_name_or_a_table_property() -> None:
         True, False, None, 1.0, 5.5, "", " 5", "5 ", "5\n", "+5", "05", "-0", "1e3", "5.0", "0x5", "1_000",
         "٣", "five", -2, "-2", 2**63, str(2**63), "9" * 5000, b"5", [5],
     ],
+    ids=shown,
 )  # fmt: skip
 def test_only_an_int_or_its_canonical_text_within_bounds_is_a_whole_number(given: object) -> None:
     with pytest.raises(InvalidConfig, match=r"retention\.ms=.*whole number, -1 or more"):
         TopicConfig.of({"retention.ms": given})
 
 
-@pytest.mark.parametrize("given", [INT64_MAX, str(INT64_MAX), 0, "0", -1, "-1", "604800000"])
+@pytest.mark.parametrize("given", [INT64_MAX, str(INT64_MAX), 0, "0", -1, "-1", "604800000"], ids=shown)
 def test_a_whole_number_may_be_given_either_way(given: int | str) -> None:
     expected = None if int(given) == -1 else int(given)
     assert TopicConfig.of({"retention.ms": given}).retention_ms == expected
@@ -61,7 +67,7 @@ def test_bounds_belong_to_the_range_and_their_neighbours_do_not(name: str, least
 
 
 @pytest.mark.parametrize(
-    ("given", "share"), [(0, 0.0), (1, 1.0), ("0", 0.0), ("1.00", 1.0), ("0.25", 0.25), (0.1, 0.1)]
+    ("given", "share"), [(0, 0.0), (1, 1.0), ("0", 0.0), ("1.00", 1.0), ("0.25", 0.25), (0.1, 0.1)], ids=shown
 )
 def test_a_share_is_a_decimal_number_from_nought_to_one(given: float | str, share: float) -> None:
     config = TopicConfig.of({"min.cleanable.dirty.ratio": given})
@@ -70,7 +76,9 @@ def test_a_share_is_a_decimal_number_from_nought_to_one(given: float | str, shar
 
 
 @pytest.mark.parametrize(
-    "given", [True, None, "1e-1", ".5", "0.", " 0.5", "1.1", -0.1, 1.1, float("nan"), "nan", "inf", "01"]
+    "given",
+    [True, None, "1e-1", ".5", "0.", " 0.5", "1.1", -0.1, 1.1, float("nan"), "nan", "inf", "01"],
+    ids=shown,
 )
 def test_nothing_else_is_a_share(given: object) -> None:
     with pytest.raises(InvalidConfig, match="0 to 1"):
