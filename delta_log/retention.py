@@ -102,7 +102,7 @@ class Overdue(NamedTuple):
     age_ms: int
 
 
-def plan_retention(  # noqa: PLR0913 - each is a fact or a limit of its own, and none has a default
+def plan_retention(
     files: Sequence[DataFile],
     *,
     log_start: int,
@@ -166,24 +166,28 @@ def overdue(plan: RetentionPlan | None) -> Overdue:
     return Overdue(plan.size, max(removal.overdue_ms for removal in plan.removals))
 
 
-def commit_bounds(files: Sequence[DataFile], *, segment_ms: int) -> list[int]:
-    """By when all content of each file had been committed.
+def newest_commits(files: Sequence[DataFile], *, segment_ms: int) -> list[int]:
+    """When the newest content of each file was committed.
 
-    `modified_ms` tells of a file's *oldest* content: after a fold it says nothing of the newest, and taken
-    for the age of all it would remove young records. But commits are in offset order: a file was complete
-    when its successor's oldest content came, and no file holds more than `segment_ms` of commits.
+    `modified_ms` tells of the *oldest* content: after a fold it says nothing of the newest, and taken for the
+    age of all it would remove young records. The newest timestamp tells it instead, between the two certain
+    bounds: not before the oldest content, and not after the next file's (commits are in order of offsets) nor
+    more than `segment_ms` later (no file holds more).
     """
-    bounds = [
-        min(file.modified_ms + segment_ms, max(file.modified_ms, following.modified_ms))
-        for file, following in pairwise(files)
-    ]
-    return bounds + [file.modified_ms + segment_ms for file in files[-1:]]
+    newest: list[int] = []
+    bound: int | None = None
+    for file in reversed(files):
+        latest = file.modified_ms + segment_ms
+        latest = latest if bound is None else min(latest, bound)
+        newest.append(max(file.modified_ms, min(file.max_timestamp_ms, latest)))
+        bound = file.modified_ms
+    return newest[::-1]
 
 
 def file_ages(files: Sequence[DataFile], *, segment_ms: int, now_ms: int) -> list[int]:
-    """The age of each file's youngest record; see the head of this page for the law."""
-    bounds = commit_bounds(files, segment_ms=segment_ms)
-    return [now_ms - min(file.max_timestamp_ms, bound) for file, bound in zip(files, bounds, strict=True)]
+    """The age of each file's youngest record; the head of this page has the law."""
+    commits = newest_commits(files, segment_ms=segment_ms)
+    return [now_ms - min(file.max_timestamp_ms, at) for file, at in zip(files, commits, strict=True)]
 
 
 def check_in_order(files: Sequence[DataFile]) -> None:

@@ -1,0 +1,221 @@
+"""Which neighbouring files become one: the server's quick folds, and the large compaction of a Spark job.
+
+    stretch  = neighbours that may share a file: none large already, together within the span of log time
+    window   = the next files of a stretch that fit into one file
+    settled  = a window that can never grow again, because a file that may not join it follows
+
+Log time is the clock that retention goes by: min(newest timestamp, commit time) of the files up to here, so
+it never runs back. With timestamps in order it is their span. A late record or a broken clock cannot move
+it, and so cannot keep small files apart until there are too many of them.
+
+It knows the live files of one partition, as values. It must not know who merges them; offsets, their order
+and the records stay as they are in any case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from typing import NamedTuple
+
+from delta_log.retention import check_in_order, newest_commits
+from delta_log.types import DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Neighbouring files of one partition, in offset order, that become one file with the same records."""
+
+    inputs: tuple[DataFile, ...]
+
+    @property
+    def partition(self) -> int:
+        return self.inputs[0].partition
+
+    @property
+    def base_offset(self) -> int:
+        return self.inputs[0].base_offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.inputs[-1].last_offset
+
+    @property
+    def count(self) -> int:
+        return sum(file.count for file in self.inputs)
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.inputs)
+
+    @property
+    def modified_ms(self) -> int:
+        """What the merged file must carry: the commit time of its oldest content."""
+        return min(file.modified_ms for file in self.inputs)
+
+    def __str__(self) -> str:
+        head = (
+            f"partition {self.partition}: merge {len(self.inputs)} files into one, offsets "
+            f"{self.base_offset} to {self.last_offset}, {self.count} records, {self.size} bytes"
+        )
+        return "\n".join([head, *(f"  {file.path} ({file.size} bytes)" for file in self.inputs)])
+
+
+class _Run(NamedTuple):
+    """files[start:stop], which hold so many rows: one file, or what will be one."""
+
+    start: int
+    stop: int
+    rows: int
+
+
+def plan_fold(files: Sequence[DataFile], *, fan_in: int, max_bytes: int, segment_ms: int) -> list[Bin]:
+    """The server's fold of small files: linear in the live files, and good for one call a second.
+
+    The tier of a file is floor(log of its rows to the base fan_in). A file's class is the highest tier from
+    it to the end of its window: classes fall towards the young end, and each is a run of neighbours.
+
+    - A class of fan_in files or more becomes one file, if that lifts it a tier; else what lies between its
+      highest files becomes one file each.
+    - A settled window becomes one file, whatever its tiers.
+    - Files over max_bytes/2 are left alone, and a single file is never rewritten.
+    - The plan is complete: after the merge there is nothing left to do.
+
+    So a window ends with fewer than 2 * fan_in files of each tier (of equal commits: fewer than fan_in). A
+    row is written again once a tier and once when its window settles; more often only where commits of very
+    different sizes take turns.
+    """
+    if fan_in < 2:  # noqa: PLR2004 - one file is no merge
+        raise ValueError(f"fan_in={fan_in}: it takes two files to merge")
+    bins: list[Bin] = []
+    for stretch, settled in _stretches(
+        files, large=max_bytes // 2, span_ms=segment_ms, segment_ms=segment_ms
+    ):
+        *full, rest = _fill(stretch, target=max_bytes, limit=max_bytes)
+        bins += [Bin(tuple(window)) for window in full]
+        if settled:
+            bins.append(Bin(tuple(rest)))
+        else:
+            bins += [Bin(tuple(rest[run.start : run.stop])) for run in _tiered(rest, fan_in)]
+    return [bin_ for bin_ in bins if len(bin_.inputs) > 1]
+
+
+def plan_compaction(
+    files: Sequence[DataFile],
+    *,
+    segment_bytes: int,
+    segment_ms: int,
+    retention_ms: int | None,
+    min_age_ms: int,
+    now_ms: int,
+) -> list[Bin]:
+    """The Spark job's merge of what the server folded, into files of up to segment_bytes.
+
+    - Files with content committed less than min_age_ms ago are the live edge: they are the server's.
+    - Files over segment_bytes/2 are large enough and left alone.
+    - No output spans more than min(segment_ms, retention_ms / 2): retention removes whole files.
+    - A settled stretch is cut into bins of about equal size. A stretch that still grows at its young end is
+      filled from the old end, and its last bin waits until that at least doubles the largest file in it: so a
+      row is written a few times (the log of segment_bytes), however often the job runs.
+    """
+    commits = newest_commits(files, segment_ms=segment_ms)
+    old = next((i for i, at in enumerate(commits) if now_ms - at < min_age_ms), len(files))
+    span_ms = segment_ms if retention_ms is None else min(segment_ms, retention_ms // 2)
+    bins: list[Bin] = []
+    for stretch, settled in _stretches(
+        files[:old], large=segment_bytes // 2, span_ms=span_ms, segment_ms=segment_ms
+    ):
+        target = _equal_share(stretch, segment_bytes) if settled else segment_bytes
+        *full, last = _fill(stretch, target=target, limit=segment_bytes)
+        bins += [Bin(tuple(window)) for window in full]
+        if settled or 2 * max(file.size for file in last) <= sum(file.size for file in last):
+            bins.append(Bin(tuple(last)))
+    return [bin_ for bin_ in bins if len(bin_.inputs) > 1]
+
+
+def _stretches(
+    files: Sequence[DataFile], *, large: int, span_ms: int, segment_ms: int
+) -> Iterator[tuple[list[DataFile], bool]]:
+    """The stretches in offset order, each with whether it is settled.
+
+    The span of the newest file settles nothing: it is known for certain only when the next one comes.
+    """
+    check_in_order(files)
+    commits = newest_commits(files, segment_ms=segment_ms)
+    stretch: list[DataFile] = []
+    began = log_time = 0
+    for i, (file, committed) in enumerate(zip(files, commits, strict=True)):
+        newest = min(file.max_timestamp_ms, committed)
+        before = log_time if i else min(file.min_timestamp_ms, newest)
+        log_time = max(before, newest)
+        span = max(log_time - began, committed - stretch[0].modified_ms) if stretch else 0
+        if stretch and (file.size > large or span > span_ms):
+            yield stretch, file.size > large or i < len(files) - 1
+            stretch = []
+        if file.size > large:
+            continue
+        if not stretch:
+            began = min(log_time, max(before, file.min_timestamp_ms))
+        stretch.append(file)
+    if stretch:
+        yield stretch, False
+
+
+def _fill(stretch: Sequence[DataFile], *, target: int, limit: int) -> Iterator[list[DataFile]]:
+    """Windows in order, each closed when it holds the target or the next file would break the limit."""
+    window: list[DataFile] = []
+    size = 0
+    for file in stretch:
+        if window and (size >= target or size + file.size > limit):
+            yield window
+            window, size = [], 0
+        window.append(file)
+        size += file.size
+    yield window
+
+
+def _equal_share(stretch: Sequence[DataFile], limit: int) -> int:
+    """The size of each, when as few as can be share the whole."""
+    total = sum(file.size for file in stretch)
+    return math.ceil(total / max(1, math.ceil(total / limit)))
+
+
+def _tiered(window: Sequence[DataFile], fan_in: int) -> list[_Run]:
+    """Merge class by class until nothing changes: a class that became one file may complete the next."""
+    runs = [_Run(i, i + 1, file.count) for i, file in enumerate(window)]
+    while True:
+        tiers = [_tier(run.rows, fan_in) for run in runs]
+        classes = list(accumulate(reversed(tiers), max))[::-1]
+        merged: list[_Run] = []
+        for tier, members in groupby(zip(classes, runs, strict=True), key=lambda member: member[0]):
+            merged += _merged([run for _, run in members], tier, fan_in)
+        if len(merged) == len(runs):
+            return runs
+        runs = merged
+
+
+def _merged(runs: list[_Run], tier: int, fan_in: int) -> list[_Run]:
+    """One class after its merge. Rewriting its highest files without lifting them would be for nothing."""
+    if len(runs) < fan_in:
+        return runs
+    if sum(run.rows for run in runs) >= fan_in ** (tier + 1):
+        return [_joined(runs)]
+    result: list[_Run] = []
+    for lower, group in groupby(runs, key=lambda run: _tier(run.rows, fan_in) < tier):
+        neighbours = list(group)
+        result += [_joined(neighbours)] if lower else neighbours
+    return result
+
+
+def _joined(runs: Sequence[_Run]) -> _Run:
+    return _Run(runs[0].start, runs[-1].stop, sum(run.rows for run in runs))
+
+
+def _tier(rows: int, fan_in: int) -> int:
+    tier = 0
+    while rows >= fan_in:
+        rows //= fan_in
+        tier += 1
+    return tier
