@@ -90,9 +90,7 @@ def plan_fold(files: Sequence[DataFile], *, fan_in: int, max_bytes: int, segment
     if fan_in < 2:  # noqa: PLR2004 - one file is no merge
         raise ValueError(f"fan_in={fan_in}: it takes two files to merge")
     bins: list[Bin] = []
-    for stretch, settled in _stretches(
-        files, large=max_bytes // 2, span_ms=segment_ms, segment_ms=segment_ms
-    ):
+    for stretch, settled in _stretches(files, large=max_bytes // 2, span_ms=segment_ms, segment_ms=segment_ms):
         *full, rest = _fill(stretch, target=max_bytes, limit=max_bytes)
         bins += [Bin(tuple(window)) for window in full]
         if settled:
@@ -124,9 +122,7 @@ def plan_compaction(
     old = next((i for i, at in enumerate(commits) if now_ms - at < min_age_ms), len(files))
     span_ms = segment_ms if retention_ms is None else min(segment_ms, retention_ms // 2)
     bins: list[Bin] = []
-    for stretch, settled in _stretches(
-        files[:old], large=segment_bytes // 2, span_ms=span_ms, segment_ms=segment_ms
-    ):
+    for stretch, settled in _stretches(files[:old], large=segment_bytes // 2, span_ms=span_ms, segment_ms=segment_ms):
         target = _equal_share(stretch, segment_bytes) if settled else segment_bytes
         *full, last = _fill(stretch, target=target, limit=segment_bytes)
         bins += [Bin(tuple(window)) for window in full]

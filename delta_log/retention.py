@@ -1,10 +1,10 @@
 """What leaves a partition: by age, by size, and because somebody deleted records.
 
-    removed  = a prefix of the live files, whole files only
-    age      = now - min(newest timestamp, newest commit time)
-    by time  : the longest prefix of files with age > retention.ms
-    by bytes : the longest prefix without which at least retention.bytes are still there
-    the longer of the two goes; a file wholly below the log start goes whatever the limits
+    removed = a prefix of the live files, whole files only: each, as long as it is
+              wholly below the log start, or
+              by time  : of an age > retention.ms, or
+              by bytes : not needed to have retention.bytes left
+    age     = now - min(newest timestamp, newest commit time)
 
 Both clocks count, because either may lie. A timestamp in the future would keep its file for ever: the commit
 time ends that. An old timestamp among new ones must not pull young records out: the newest speaks for all.
@@ -121,16 +121,19 @@ def plan_retention(
     check_limits(retention_ms=retention_ms, retention_bytes=retention_bytes)
     below = _count_below(files, log_start)
     ages = file_ages(files, segment_ms=segment_ms, now_ms=now_ms)
-    by_time = below + _expired(ages[below:], retention_ms)
-    by_bytes = below + _surplus(files[below:], retention_bytes)
-    removed = max(by_time, by_bytes)
+    removals = [Removal(file, "below the log start") for file in files[:below]]
+    left = sum(file.size for file in files[below:])
+    for file, age in zip(files[below:], ages[below:], strict=True):
+        left -= file.size
+        if retention_ms is not None and age > retention_ms:
+            removals.append(Removal(file, "time", overdue_ms=age - retention_ms))
+        elif retention_bytes is not None and left >= retention_bytes:
+            removals.append(Removal(file, "bytes"))
+        else:
+            break
+    removed = len(removals)
     if removed == 0:
         return None
-    removals = [Removal(file, "below the log start") for file in files[:below]]
-    removals += [
-        Removal(files[i], "time", overdue_ms=ages[i] - (retention_ms or 0)) for i in range(below, by_time)
-    ]
-    removals += [Removal(file, "bytes") for file in files[by_time:removed]]
     kept_from = files[removed].base_offset if removed < len(files) else end
     return RetentionPlan(
         partition=files[0].partition,
@@ -208,23 +211,6 @@ def check_limits(**limits: int | None) -> None:
 
 def _count_below(files: Sequence[DataFile], offset: int) -> int:
     return next((i for i, file in enumerate(files) if file.last_offset >= offset), len(files))
-
-
-def _expired(ages: Sequence[int], retention_ms: int | None) -> int:
-    if retention_ms is None:
-        return 0
-    return next((i for i, age in enumerate(ages) if age <= retention_ms), len(ages))
-
-
-def _surplus(files: Sequence[DataFile], retention_bytes: int | None) -> int:
-    if retention_bytes is None:
-        return 0
-    surplus = sum(file.size for file in files) - retention_bytes
-    for i, file in enumerate(files):
-        surplus -= file.size
-        if surplus < 0:
-            return i
-    return len(files)
 
 
 def _start_moves(log_start: int, new_log_start: int) -> str:

@@ -103,9 +103,7 @@ class TopicConfig:
         object.__setattr__(self, "in_force", built_in | dict(self.server) | dict(self.explicit))
 
     @classmethod
-    def of(
-        cls, values: Mapping[str, object], *, server_defaults: Mapping[str, object] | None = None
-    ) -> TopicConfig:
+    def of(cls, values: Mapping[str, object], *, server_defaults: Mapping[str, object] | None = None) -> TopicConfig:
         """Both layers under Kafka's names; raises InvalidConfig for the first thing that cannot be used."""
         config = cls(_parse(values.items()), _parse((server_defaults or {}).items()))
         config.check()

@@ -1,0 +1,22 @@
+"""The log: topics of ordered partitions over Delta tables, with a journal that makes an acknowledgement cheap.
+
+`Log` owns a root, `LogReader` looks at one. Everything else here is theirs.
+"""
+
+from delta_log.errors import LakelogError
+from delta_log.log import Log
+from delta_log.log_reader import LogReader
+from delta_log.opening import Settings
+from delta_log.types import Appended, OffsetRange, PartitionOffsets, ProducerStamp, Record
+
+__all__ = [
+    "Appended",
+    "LakelogError",
+    "Log",
+    "LogReader",
+    "OffsetRange",
+    "PartitionOffsets",
+    "ProducerStamp",
+    "Record",
+    "Settings",
+]

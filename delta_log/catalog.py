@@ -1,0 +1,352 @@
+"""Topics: create, find, change, delete. Each is a Delta table that says everything about itself in its properties."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from delta_log.actions import Action, CommitInfo, MetaData, Protocol, Remove, Txn
+from delta_log.conflicts import TOPIC_ID, Kind
+from delta_log.disk import Probe, no_probe
+from delta_log.errors import (
+    Corruption,
+    InvalidPartitions,
+    LakelogError,
+    PlanOutdated,
+    TopicClosed,
+    TopicExists,
+    UnknownTopic,
+)
+from delta_log.live import PRODUCERS_TABLE, Live, ProducerRows, TopicRows
+from delta_log.names import check_topic_name, collision_key
+from delta_log.request import Rules
+from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
+from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn, start_txn
+from delta_log.stores import Store
+from delta_log.table import Table
+from delta_log.tail import Tail
+from delta_log.topic_config import TopicConfig
+
+PARTITIONS: Final = "lakelog.partitions"
+DELETED: Final = "lakelog.deleted.ms"
+TOPICS: Final = "topics"
+MAX_PARTITIONS: Final = 10_000
+_log = logging.getLogger(__name__)
+
+ConfigValue = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """What describes a topic."""
+
+    name: str
+    id: str
+    partitions: int
+    config: TopicConfig
+
+
+class Catalog:
+    """All topics of a root. A table is opened when it is first asked for, so those that nobody uses cost nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        epoch: int | None,
+        server_defaults: Mapping[str, object],
+        clock_ms: Callable[[], int],
+        probe: Probe = no_probe,
+    ) -> None:
+        self._store = store
+        self._epoch = epoch
+        self._defaults = dict(server_defaults)
+        self._clock_ms = clock_ms
+        self._probe = probe
+        self._lives: dict[str, Live] = {}
+        self._lock = threading.RLock()
+
+    def lives(self) -> list[Live]:
+        """The tables that are open."""
+        return list(self._lives.values())
+
+    def names(self) -> list[str]:
+        """The topics there are, those that are closed among them."""
+        names: list[str] = []
+        for entry in self._store.list(TOPICS):
+            if entry.is_directory and not entry.name.startswith("__"):
+                try:
+                    self.live(entry.name)
+                except UnknownTopic:
+                    continue
+                except LakelogError:
+                    pass
+                names.append(entry.name)
+        return names
+
+    def live(self, name: str) -> Live:
+        """An open topic; opened now if need be."""
+        live = self._lives.get(name)
+        if live is None:
+            live = self._open(name)
+        if live.deleted:
+            raise UnknownTopic(name)
+        return live
+
+    def find(self, name: str) -> Live | None:
+        """For recovery: a table by its name, a deleted one too; None when there is none."""
+        if name == PRODUCERS_TABLE:
+            return self.producers(create=False)
+        try:
+            return self._lives.get(name) or self._open(name)
+        except UnknownTopic:
+            return None
+
+    def describe(self, name: str) -> TopicInfo:
+        live = self.live(name)
+        return TopicInfo(live.name, live.id, live.partitions, live.config)
+
+    def create(self, name: str, partitions: int, config: Mapping[str, ConfigValue]) -> Live:
+        """A new topic, or a deleted one's table taken for a new life: with new offsets, a new id, older versions."""
+        check_topic_name(name)
+        _check_count(name, partitions)
+        given = {key: value for key, value in config.items() if value is not None}
+        resolved = TopicConfig.of(given, server_defaults=self._defaults)
+        with self._lock:
+            self._check_collisions(name)
+            table = self._table(name)
+            topic_id = uuid.uuid4().hex
+            properties = self._properties(topic_id, partitions, resolved)
+            if table.load():
+                self._create_again(table, topic_id, partitions, properties)
+            else:
+                self._commit_first(table, topic_id, partitions, properties)
+            live = self._make_live(name, table)
+            self._lives[name] = live
+            return live
+
+    def producers(self, *, create: bool) -> Live | None:
+        """The table of idempotent producers; made when the first one shows up."""
+        with self._lock:
+            live = self._lives.get(PRODUCERS_TABLE)
+            if live is not None:
+                return live
+            table = self._table(PRODUCERS_TABLE)
+            if not table.load():
+                if not create:
+                    return None
+                self._commit_first(
+                    table, uuid.uuid4().hex, 1, self._properties(uuid.uuid4().hex, 1, TopicConfig.of({}))
+                )
+            live = self._make_live(PRODUCERS_TABLE, table)
+            self._lives[PRODUCERS_TABLE] = live
+            return live
+
+    def alter(self, live: Live, changes: Mapping[str, ConfigValue]) -> TopicConfig:
+        """Change settings; planned from the newest value, so two changes at once both count."""
+
+        def plan(snapshot: Snapshot) -> list[Action]:
+            metadata = _own_metadata(snapshot, live)
+            config = TopicConfig.from_properties(metadata.configuration, server_defaults=self._defaults)
+            config = config.alter(changes)
+            kept = {key: value for key, value in metadata.configuration.items() if key in _OWN_PROPERTIES}
+            return self._change(snapshot, live, metadata, kept | _delta_properties(config) | config.to_properties())
+
+        live.table.commit(Kind.CONFIG, plan)
+        self._apply(live)
+        return live.config
+
+    def add_partitions(self, live: Live, partitions: int) -> None:
+        """Only ever more of them."""
+        if type(partitions) is not int or partitions <= live.partitions:
+            raise InvalidPartitions(
+                live.name, partitions, f"it has {live.partitions}; partitions can be added, never removed"
+            )
+        _check_count(live.name, partitions)
+
+        def plan(snapshot: Snapshot) -> list[Action]:
+            metadata = _own_metadata(snapshot, live)
+            ends = [Txn(end_txn(index), 0) for index in range(live.partitions, partitions)]
+            changed = metadata.configuration | {PARTITIONS: str(partitions)}
+            return [*self._change(snapshot, live, metadata, changed), *ends]
+
+        live.table.commit(Kind.CONFIG, plan)
+        self._apply(live)
+
+    def delete(self, live: Live) -> None:
+        """Every file leaves, and the table is marked: in one commit. Does nothing where it was done before."""
+
+        def plan(snapshot: Snapshot) -> list[Action]:
+            if snapshot.configuration.get(TOPIC_ID) != live.id or DELETED in snapshot.configuration:
+                return []
+            metadata = _own_metadata(snapshot, live)
+            now = self._clock_ms()
+            marked = metadata.configuration | {DELETED: str(now)}
+            gone = [Remove(f.path, f.partition, f.size, now) for f in snapshot.all_files()]
+            return [*self._change(snapshot, live, metadata, marked), *gone]
+
+        live.table.commit(Kind.CONFIG, plan)
+
+    def follow(self, live: Live) -> None:
+        """Take over what others committed to a table. A mere reader also learns the new ends from it."""
+        live.last_follow = time.monotonic()
+        if not live.table.follow():
+            return
+        snapshot = live.table.snapshot
+        live.deleted = DELETED in snapshot.configuration
+        if self._epoch is None:
+            if snapshot.configuration.get(TOPIC_ID) != live.id:
+                self.forget(live)
+                return
+            self._apply(live)
+        for index, tail in enumerate(live.tails):
+            tail.start = max(tail.start, snapshot.start(index))
+            if self._epoch is None:
+                tail.tabled = tail.next = snapshot.end(index)
+                for waiter in tail.advance(snapshot.end(index)):
+                    waiter.wake()
+
+    def forget(self, live: Live) -> None:
+        """A deleted topic's directory is gone."""
+        with self._lock:
+            if self._lives.get(live.name) is live:
+                del self._lives[live.name]
+
+    def _open(self, name: str) -> Live:
+        check_topic_name(name)
+        with self._lock:
+            live = self._lives.get(name)
+            if live is not None:
+                return live
+            table = self._table(name)
+            try:
+                if not table.load():
+                    raise UnknownTopic(name)
+                live = self._make_live(name, table)
+            except Corruption as error:
+                raise TopicClosed(name, str(error), "see what `lakelog repair` would do") from error
+            self._lives[name] = live
+            return live
+
+    def _table(self, name: str) -> Table:
+        return Table(self._store, f"{TOPICS}/{name}", epoch=self._epoch, probe=self._probe)
+
+    def _make_live(self, name: str, table: Table) -> Live:
+        snapshot = table.snapshot
+        properties = snapshot.configuration
+        if TOPIC_ID not in properties or PARTITIONS not in properties:
+            raise TopicClosed(name, "its table was not made by lakelog")
+        internal = name == PRODUCERS_TABLE
+        config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
+        count = int(properties[PARTITIONS])
+        return Live(
+            name,
+            properties[TOPIC_ID],
+            table,
+            ProducerRows() if internal else TopicRows(),
+            [Tail(snapshot.start(index), snapshot.end(index)) for index in range(count)],
+            config,
+            Rules.of(name, count, config),
+            owned=self._epoch is not None and snapshot.epoch == self._epoch,
+            deleted=DELETED in properties,
+        )
+
+    def _apply(self, live: Live) -> None:
+        """Take over what the table's properties say now."""
+        snapshot = live.table.snapshot
+        properties = snapshot.configuration
+        config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
+        count = int(properties[PARTITIONS])
+        live.tails += [Tail(snapshot.start(i), snapshot.end(i)) for i in range(live.partitions, count)]
+        live.config, live.rules = config, Rules.of(live.name, count, config)
+
+    def _properties(self, topic_id: str, partitions: int, config: TopicConfig) -> dict[str, str]:
+        own = {TOPIC_ID: topic_id, PARTITIONS: str(partitions)}
+        return own | _delta_properties(config) | config.to_properties()
+
+    def _commit_first(self, table: Table, table_id: str, partitions: int, properties: Mapping[str, str]) -> None:
+        internal = table.name == PRODUCERS_TABLE
+        schema = delta_schema(PRODUCERS_SCHEMA if internal else FILE_SCHEMA, partitioned=not internal)
+        now = self._clock_ms()
+        metadata = MetaData(str(uuid.UUID(table_id)), schema, () if internal else ("partition",), dict(properties), now)
+        actions: list[Action] = [
+            CommitInfo(f"create-{table_id}", now, "CREATE TABLE", epoch=self._epoch or 0),
+            Protocol(),
+            metadata,
+            *(Txn(end_txn(index), 0) for index in range(partitions)),
+            Txn(EPOCH_TXN, self._epoch or 0),
+        ]
+        table.commit(Kind.CONFIG, lambda snapshot: [] if snapshot.version >= 0 else actions)
+
+    def _create_again(self, table: Table, topic_id: str, partitions: int, properties: Mapping[str, str]) -> None:
+        now = self._clock_ms()
+
+        def plan(snapshot: Snapshot) -> list[Action]:
+            metadata = snapshot.metadata
+            if metadata is None or DELETED not in metadata.configuration:
+                raise TopicExists(table.name, table.name)
+            old = int(metadata.configuration[PARTITIONS])
+            fresh = MetaData(
+                metadata.id,
+                metadata.schema,
+                metadata.partition_columns,
+                dict(properties),
+                metadata.created_ms,
+            )
+            resets = [Txn(name(index), 0) for index in range(max(old, partitions)) for name in (end_txn, start_txn)]
+            info = CommitInfo(f"create-{topic_id}", now, "CREATE TABLE", epoch=self._epoch or 0)
+            return [info, fresh, *resets, Txn(EPOCH_TXN, self._epoch or 0)]
+
+        table.commit(Kind.CONFIG, plan)
+
+    def _change(
+        self, snapshot: Snapshot, live: Live, metadata: MetaData, properties: Mapping[str, str]
+    ) -> list[Action]:
+        info = CommitInfo(
+            uuid.uuid4().hex,
+            self._clock_ms(),
+            "SET TBLPROPERTIES",
+            read_version=snapshot.version,
+            epoch=self._epoch or 0,
+            facts={"topicId": live.id},
+        )
+        changed = MetaData(
+            metadata.id, metadata.schema, metadata.partition_columns, dict(properties), metadata.created_ms
+        )
+        return [info, changed]
+
+    def _check_collisions(self, name: str) -> None:
+        wanted = collision_key(name)
+        for entry in self._store.list(TOPICS):
+            if entry.is_directory and collision_key(entry.name) == wanted:
+                try:
+                    self.live(entry.name)
+                except UnknownTopic:
+                    if entry.name == name:
+                        continue
+                raise TopicExists(name, entry.name)
+
+
+_OWN_PROPERTIES: Final = (TOPIC_ID, PARTITIONS)
+
+
+def _delta_properties(config: TopicConfig) -> dict[str, str]:
+    """How long other engines may think that history reaches."""
+    history = f"interval {config.history_ms} milliseconds"
+    return {"delta.logRetentionDuration": history, "delta.deletedFileRetentionDuration": history}
+
+
+def _own_metadata(snapshot: Snapshot, live: Live) -> MetaData:
+    if snapshot.metadata is None or snapshot.configuration.get(TOPIC_ID) != live.id:
+        raise PlanOutdated(live.name, "the topic was deleted or created anew")
+    return snapshot.metadata
+
+
+def _check_count(topic: str, partitions: Sequence[int] | int) -> None:
+    if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:
+        raise InvalidPartitions(topic, partitions, f"it must be a whole number from 1 to {MAX_PARTITIONS}")

@@ -1,0 +1,89 @@
+"""The few system calls that durability rests on.
+
+Everything that must survive a power cut goes through a `Disk`, so that a test can put one in its place that
+remembers what was synced and loses the rest. `at` is told the name of each step that a crash could fall on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+Probe = Callable[[str], None]
+
+#: Half of what the system takes in one call.
+_MOST_PARTS: Final = 512
+
+
+def no_probe(_step: str) -> None:
+    """Nobody watches the steps."""
+
+
+class Disk:
+    """The real one."""
+
+    def open(self, path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def write(self, fd: int, data: bytes | memoryview, position: int) -> None:
+        """Write all of it: a short write is continued, not forgotten."""
+        view = memoryview(data)
+        while view:
+            done = os.pwrite(fd, view, position)
+            position += done
+            view = view[done:]
+
+    def write_all(self, fd: int, parts: Sequence[bytes | memoryview], position: int) -> None:
+        """Write the parts one behind the other with as few calls as the system allows."""
+        total = sum(map(len, parts))
+        if len(parts) <= _MOST_PARTS and os.pwritev(fd, parts, position) == total:
+            return
+        self.write(fd, b"".join(parts), position)
+
+    def sync_data(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def sync(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def truncate(self, fd: int, length: int) -> None:
+        os.ftruncate(fd, length)
+
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def make_directory(self, path: str) -> None:
+        os.mkdir(path)
+
+    def remove_directory(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def make_directories(disk: Disk, path: Path) -> None:
+    """Make `path` and its missing parents; a new entry is synced in the directory that holds it."""
+    if path.is_dir():
+        return
+    make_directories(disk, path.parent)
+    try:
+        disk.make_directory(str(path))
+    except FileExistsError:
+        return
+    disk.sync_directory(str(path.parent))

@@ -1,0 +1,261 @@
+"""Every way the log can say no, and what each means for the caller.
+
+    LakelogError
+    ├── InvalidRequest            the request can never succeed as it is; nothing was stored
+    │   ├── InvalidName           a topic name or id against the rules
+    │   ├── InvalidConfig         an unknown setting or an unusable value
+    │   ├── InvalidRecord         a record of a wrong type or shape
+    │   │   ├── RecordTooLarge
+    │   │   └── InvalidTimestamp
+    │   ├── InvalidPartitions     a partition count that cannot be
+    │   ├── UnknownTopic
+    │   ├── UnknownPartition
+    │   ├── TopicExists
+    │   ├── OffsetOutOfRange      knows the valid range
+    │   └── ProducerError         the sequence rules of an idempotent producer
+    │       ├── OutOfOrderSequence
+    │       ├── StaleProducerEpoch
+    │       └── SequenceReused    the same sequence with other content
+    ├── NotAvailable              not now; nothing was stored
+    │   ├── Overloaded            bounds on what waits or is not yet in the tables
+    │   ├── TopicClosed           one topic is damaged or stuck; the others go on
+    │   ├── RootInUse             another process owns the root
+    │   ├── NotOwner              we were replaced; this process must not write again
+    │   ├── ReadOnly
+    │   ├── Closed
+    │   └── StorageRefused        the store said no before anything was stored
+    ├── NotARoot                  the directory holds something else, or a format this version cannot read
+    ├── Corruption                stored bytes are not what was written: names the file
+    ├── PlanOutdated              a rewrite or removal met a table that changed under it; plan anew
+    └── OutcomeUnknown            it may or may not be stored; never retried blindly
+
+`outcome` is what a client may conclude: `not_attempted` means that nothing was stored and never will be.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LakelogError(Exception):
+    """The root of the tree; `code` is stable and machine-readable."""
+
+    code: ClassVar[str] = "LAKELOG_ERROR"
+    retriable: ClassVar[bool] = False
+    outcome: ClassVar[str] = "not_attempted"
+
+
+class InvalidRequest(LakelogError):
+    code = "INVALID_REQUEST"
+
+
+class InvalidName(InvalidRequest):
+    code = "INVALID_TOPIC_EXCEPTION"
+
+    def __init__(self, name: str, rule: str) -> None:
+        self.name, self.rule = name, rule
+        super().__init__(f"{name!r} is not a valid name: {rule}")
+
+
+class InvalidConfig(InvalidRequest):
+    code = "INVALID_CONFIG"
+
+    def __init__(self, setting: str, value: object, rule: str) -> None:
+        self.setting, self.value, self.rule = setting, value, rule
+        super().__init__(f"{setting}={value!r} cannot be used: {rule}")
+
+
+class InvalidRecord(InvalidRequest):
+    """One bad record refuses its whole request; `index` is its place in it."""
+
+    code = "INVALID_RECORD"
+
+    def __init__(self, index: int, rule: str) -> None:
+        self.index, self.rule = index, rule
+        super().__init__(f"record {index}: {rule}")
+
+
+class RecordTooLarge(InvalidRecord):
+    code = "MESSAGE_TOO_LARGE"
+
+    def __init__(self, index: int, size: int, limit: int) -> None:
+        self.size, self.limit = size, limit
+        super().__init__(index, f"{size} bytes are more than max.message.bytes={limit}")
+
+
+class InvalidTimestamp(InvalidRecord):
+    code = "INVALID_TIMESTAMP"
+
+    def __init__(self, index: int, timestamp: int, rule: str) -> None:
+        self.timestamp = timestamp
+        super().__init__(index, f"timestamp {timestamp}: {rule}")
+
+
+class InvalidPartitions(InvalidRequest):
+    code = "INVALID_PARTITIONS"
+
+    def __init__(self, topic: str, wanted: object, rule: str) -> None:
+        self.topic, self.wanted, self.rule = topic, wanted, rule
+        super().__init__(f"{topic}: {wanted!r} partitions: {rule}")
+
+
+class UnknownTopic(InvalidRequest):
+    code = "UNKNOWN_TOPIC_OR_PARTITION"
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(f"there is no topic {topic!r}")
+
+
+class UnknownPartition(InvalidRequest):
+    code = "UNKNOWN_TOPIC_OR_PARTITION"
+
+    def __init__(self, topic: str, partition: int, partitions: int) -> None:
+        self.topic, self.partition, self.partitions = topic, partition, partitions
+        super().__init__(f"{topic} has no partition {partition}: it has 0 to {partitions - 1}")
+
+
+class TopicExists(InvalidRequest):
+    code = "TOPIC_ALREADY_EXISTS"
+
+    def __init__(self, topic: str, existing: str) -> None:
+        self.topic, self.existing = topic, existing
+        same = topic == existing
+        super().__init__(f"topic {topic!r} exists already" if same else f"topic {topic!r} collides with {existing!r}")
+
+
+class OffsetOutOfRange(InvalidRequest):
+    code = "OFFSET_OUT_OF_RANGE"
+
+    def __init__(self, topic: str, partition: int, offset: int, log_start_offset: int, end_offset: int) -> None:
+        self.topic, self.partition, self.offset = topic, partition, offset
+        self.log_start_offset, self.end_offset = log_start_offset, end_offset
+        super().__init__(
+            f"offset {offset} of {topic}-{partition} is out of range: it holds {log_start_offset} to {end_offset}"
+        )
+
+
+class ProducerError(InvalidRequest):
+    code = "INVALID_PRODUCER_STATE"
+
+
+class OutOfOrderSequence(ProducerError):
+    code = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+    def __init__(self, producer_id: str, expected: int, received: int) -> None:
+        self.producer_id, self.expected, self.received = producer_id, expected, received
+        super().__init__(f"producer {producer_id!r}: expected sequence {expected}, received {received}")
+
+
+class StaleProducerEpoch(ProducerError):
+    code = "INVALID_PRODUCER_EPOCH"
+
+    def __init__(self, producer_id: str, current: int, received: int) -> None:
+        self.producer_id, self.current, self.received = producer_id, current, received
+        super().__init__(f"producer {producer_id!r}: epoch {received} was replaced by {current}")
+
+
+class SequenceReused(ProducerError):
+    code = "DUPLICATE_SEQUENCE_NUMBER"
+
+    def __init__(self, producer_id: str, sequence: int) -> None:
+        self.producer_id, self.sequence = producer_id, sequence
+        super().__init__(f"producer {producer_id!r}: sequence {sequence} was used for other content")
+
+
+class NotAvailable(LakelogError):
+    code = "NOT_AVAILABLE"
+    retriable = True
+
+
+class Overloaded(NotAvailable):
+    code = "THROTTLING_QUOTA_EXCEEDED"
+
+    def __init__(self, what: str, held: int, limit: int) -> None:
+        self.what, self.held, self.limit = what, held, limit
+        super().__init__(f"{what}: {held} bytes wait, the limit is {limit}; try again")
+
+
+class TopicClosed(NotAvailable):
+    code = "KAFKA_STORAGE_ERROR"
+    retriable = False
+
+    def __init__(self, topic: str, why: str, cure: str = "") -> None:
+        self.topic, self.why, self.cure = topic, why, cure
+        super().__init__(f"topic {topic!r} is closed: {why}" + (f"; {cure}" if cure else ""))
+
+
+class RootInUse(NotAvailable):
+    code = "ROOT_IN_USE"
+
+    def __init__(self, root: str, owner: str) -> None:
+        self.root, self.owner = root, owner
+        super().__init__(f"{root} is being written by {owner}; stop it first, or open the root read-only")
+
+
+class NotOwner(NotAvailable):
+    code = "NOT_LEADER_OR_FOLLOWER"
+    retriable = False
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"this process no longer owns the root: {why}")
+
+
+class ReadOnly(NotAvailable):
+    code = "READ_ONLY"
+    retriable = False
+
+    def __init__(self) -> None:
+        super().__init__("the root was opened read-only")
+
+
+class Closed(NotAvailable):
+    code = "CLOSED"
+    retriable = False
+
+    def __init__(self) -> None:
+        super().__init__("the log is closed")
+
+
+class StorageRefused(NotAvailable):
+    code = "KAFKA_STORAGE_ERROR"
+
+    def __init__(self, what: str, why: object) -> None:
+        self.what, self.why = what, why
+        super().__init__(f"{what} was refused by the store: {why}")
+
+
+class NotARoot(LakelogError):
+    code = "NOT_A_ROOT"
+
+    def __init__(self, root: str, why: str) -> None:
+        self.root, self.why = root, why
+        super().__init__(f"{root} cannot be opened as a lakelog root: {why}")
+
+
+class Corruption(LakelogError):
+    code = "CORRUPT_MESSAGE"
+
+    def __init__(self, file: str, why: str) -> None:
+        self.file, self.why = file, why
+        super().__init__(f"{file} is damaged: {why}")
+
+
+class PlanOutdated(LakelogError):
+    code = "PLAN_OUTDATED"
+    retriable = True
+
+    def __init__(self, table: str, why: str) -> None:
+        self.table, self.why = table, why
+        super().__init__(f"{table} changed under the plan: {why}")
+
+
+class OutcomeUnknown(LakelogError):
+    code = "OUTCOME_UNKNOWN"
+    retriable = True
+    outcome = "unknown"
+
+    def __init__(self, what: str, why: object) -> None:
+        self.what, self.why = what, why
+        super().__init__(f"{what}: it is unknown whether it was stored ({why})")

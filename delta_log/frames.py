@@ -1,0 +1,138 @@
+"""The journal's bytes: groups of frames.
+
+A group is what one synced write holds: a header, its directory (which frames, of which partitions, at which
+offsets), and the frames' payloads. Header, directory and each payload have a checksum of their own, so damage to one
+leaves the others readable. The header also says how far the journal was known synced before the group was written,
+and the directory repeats the ranges of the group before: with both, a torn end and a damaged middle can be told
+apart, and the offsets of a damaged group are still known.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+MAGIC: Final = b"LKLG"
+_HEADER: Final = struct.Struct("<4sIQQQQQIIQ")
+HEADER_SIZE: Final = _HEADER.size
+
+ROWS: Final = 0
+ARROW: Final = 1
+PRODUCERS: Final = 2
+DECISION: Final = 3
+
+
+class Frame(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """One dense run of one partition, or a decision (`partition` −1). `length` and `crc` are of the payload."""
+
+    kind: int
+    topic: str
+    topic_id: str
+    partition: int
+    base_offset: int
+    count: int
+    epoch: int
+    length: int
+    crc: int
+    timestamp_ms: int
+    #: producer id and epoch, for the columns of the table
+    stamp: tuple[str, int] | None = None
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.count
+
+
+class RangeNote(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """What a directory repeats of each frame of the group before it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    base_offset: int
+    count: int
+
+
+class Directory(msgspec.Struct, array_like=True, gc=False):
+    previous: list[RangeNote]
+    frames: list[Frame]
+
+
+class GroupHeader(msgspec.Struct, gc=False, frozen=True):
+    epoch: int
+    segment: int
+    number: int
+    synced_segment: int
+    synced_length: int
+    directory_length: int
+    directory_crc: int
+    payload_length: int
+
+    @property
+    def size(self) -> int:
+        return HEADER_SIZE + self.directory_length + self.payload_length
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Directory)
+
+
+def notes_of(frames: Sequence[Frame]) -> list[RangeNote]:
+    return [
+        RangeNote(frame.topic, frame.topic_id, frame.partition, frame.base_offset, frame.count)
+        for frame in frames
+        if frame.count
+    ]
+
+
+def encode_directory(previous: list[RangeNote], frames: list[Frame]) -> bytes:
+    return _encoder.encode(Directory(previous, frames))
+
+
+def encode_header(header: GroupHeader) -> bytes:
+    fields = (
+        header.epoch,
+        header.segment,
+        header.number,
+        header.synced_segment,
+        header.synced_length,
+        header.directory_length,
+        header.directory_crc,
+        header.payload_length,
+    )
+    body = _HEADER.pack(MAGIC, 0, *fields)
+    return MAGIC + zlib.crc32(body[8:]).to_bytes(4, "little") + body[8:]
+
+
+def decode_header(data: memoryview) -> GroupHeader | None:
+    """The header at the start of `data`; None when there is no whole and true one."""
+    if len(data) < HEADER_SIZE or bytes(data[:4]) != MAGIC:
+        return None
+    head = data[:HEADER_SIZE]
+    if zlib.crc32(head[8:]) != int.from_bytes(head[4:8], "little"):
+        return None
+    return GroupHeader(*_HEADER.unpack(head)[2:])
+
+
+def decode_directory(header: GroupHeader, data: memoryview) -> Directory | None:
+    """The directory of the group that starts `data`; None when it is cut or damaged."""
+    raw = data[HEADER_SIZE : HEADER_SIZE + header.directory_length]
+    if len(raw) < header.directory_length or zlib.crc32(raw) != header.directory_crc:
+        return None
+    try:
+        return _decoder.decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where a frame's payload lies in the journal."""
+
+    epoch: int
+    segment: int
+    position: int
+    length: int

@@ -1,0 +1,115 @@
+"""What keeps a table quick to open: checkpoints, a short log, and no files that nobody can reach any more.
+
+History is kept for `history.ms` or the newest `history.commits`, whichever is shorter: so far back time travel
+reaches, and so late a Delta stream may come.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import msgspec
+
+from delta_log.checkpoint import checkpoint_path, encode_checkpoint
+from delta_log.disk import Probe, no_probe
+from delta_log.live import Live
+from delta_log.snapshot import Snapshot
+from delta_log.table import Table
+
+CHECKPOINT_EVERY: Final = 100
+_log = logging.getLogger(__name__)
+
+
+def write_checkpoint(table: Table, probe: Probe = no_probe) -> int:
+    """Put the present state aside, so that readers need not replay what led to it; returns its version."""
+    with table.lock:
+        version = table.snapshot.version
+        if version == table.checkpoint_version:
+            return version
+        data, size = encode_checkpoint(table.snapshot)
+    table.store.put(table.path(checkpoint_path(version)), data)
+    probe("checkpoint.written")
+    hint = msgspec.json.encode({"version": version, "size": size})
+    table.store.put(table.path("_delta_log/_last_checkpoint"), hint)
+    table.checkpoint_version = version
+    return version
+
+
+def is_checkpoint_due(table: Table) -> bool:
+    return table.snapshot.version - table.checkpoint_version >= CHECKPOINT_EVERY
+
+
+def clean_history(live: Live, now_ms: int, probe: Probe = no_probe) -> int:
+    """Delete log entries and replaced files beyond the history; returns how many files went."""
+    table, config = live.table, live.config
+    oldest_kept = table.snapshot.version - config.history_commits
+    gone = _delete_removed(table, now_ms - config.history_ms, oldest_kept)
+    probe("cleanup.files_deleted")
+    return gone + _shorten_log(table, now_ms - config.history_ms, oldest_kept)
+
+
+def _delete_removed(table: Table, before_ms: int, before_version: int) -> int:
+    """Tombstoned files beyond the history leave the store, then the snapshot's memory of them."""
+    with table.lock:
+        due = removed_beyond(table.snapshot, before_ms, before_version)
+    for path in due:
+        table.store.delete(table.path(path))
+    with table.lock:
+        table.snapshot.forget_removed(due)
+    return len(due)
+
+
+def removed_beyond(snapshot: Snapshot, before_ms: int, before_version: int) -> list[str]:
+    """The files that left the table before the history begins."""
+    return [
+        path
+        for path, (tombstone, version) in snapshot.removed.items()
+        if tombstone.deleted_ms < before_ms or version < before_version
+    ]
+
+
+def _shorten_log(table: Table, before_ms: int, before_version: int) -> int:
+    """Delete what lies before the newest checkpoint at or beyond the history's begin."""
+    entries = {entry.name: entry for entry in table.store.list(table.path("_delta_log"))}
+    horizon = before_version
+    for name, entry in entries.items():
+        if name.endswith(".json") and name[:20].isdigit() and entry.modified_ms < before_ms:
+            horizon = max(horizon, int(name[:20]))
+    checkpoints = sorted(int(name[:20]) for name in entries if name.endswith(".checkpoint.parquet"))
+    usable = [version for version in checkpoints if version <= min(horizon, table.checkpoint_version)]
+    if not usable:
+        return 0
+    keep_from = usable[-1]
+    doomed = sorted(name for name in entries if name[:20].isdigit() and int(name[:20]) < keep_from)
+    for name in doomed:
+        table.store.delete(table.path(f"_delta_log/{name}"))
+    return len(doomed)
+
+
+def delete_orphans(live: Live, epoch: int) -> list[str]:
+    """Delete data files of earlier owners that no commit names: what a crash left between file and commit.
+
+    Safe once the table is ours: an earlier owner's commit can no longer succeed, and a file of a job or of ours is
+    told by its name and left alone.
+    """
+    table = live.table
+    deleted: list[str] = []
+    if not live.owned:
+        return deleted
+    for directory in table.store.list(table.directory):
+        if directory.is_directory and directory.name.startswith("partition="):
+            for entry in table.store.list(table.path(directory.name)):
+                path = f"{directory.name}/{entry.name}"
+                if _is_orphan(table.snapshot, path, entry.name, epoch):
+                    table.store.delete(table.path(path))
+                    deleted.append(path)
+    return deleted
+
+
+def _is_orphan(snapshot: Snapshot, path: str, name: str, epoch: int) -> bool:
+    if snapshot.has_file(path) or path in snapshot.removed:
+        return False
+    _, _, commit = name.removesuffix(".parquet").partition("-")
+    writer = commit.partition("-")[0]
+    return writer.isdigit() and int(writer) < epoch

@@ -1,0 +1,273 @@
+"""The journal as files: preallocated segments, one write and one fdatasync a group.
+
+    journal/<epoch>-<number>.seg    groups of that life; a later number proves the earlier segment whole
+    journal/spare-<n>               zero-filled, waiting for its turn
+
+A segment is filled with zeros, or used once more after its groups reached the tables, so that a sync writes data and
+no metadata: half the latency of a growing file. A group's header names epoch, segment and number, so what an earlier
+life left behind the end is never taken for content.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from delta_log.disk import Disk, Probe, make_directories, no_probe
+from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.frames import (
+    HEADER_SIZE,
+    Frame,
+    GroupHeader,
+    Place,
+    RangeNote,
+    encode_directory,
+    encode_header,
+    notes_of,
+)
+from delta_log.journal.protocol import Payload, Recovered
+from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
+
+SEGMENT_SIZE: Final = 16 * 1024 * 1024
+_SPARES: Final = 4
+_NAME = re.compile(r"(\d{10})-(\d{10})\.seg")
+_ZEROS: Final = bytes(1024 * 1024)
+_log = logging.getLogger(__name__)
+
+
+class LocalJournal:
+    """Written by one thread at a time; `read` and `release` may come from others."""
+
+    def __init__(
+        self,
+        directory: Path,
+        epoch: int,
+        *,
+        disk: Disk | None = None,
+        probe: Probe = no_probe,
+        segment_size: int = SEGMENT_SIZE,
+    ) -> None:
+        self._directory = directory
+        self._epoch = epoch
+        self._disk = disk or Disk()
+        self._at = probe
+        self._size = segment_size
+        self._fd = -1
+        self._segment = -1
+        self._capacity = 0
+        self._synced = (0, 0)
+        self._number = 0
+        self._previous: list[RangeNote] = []
+        self._broken: str | None = None
+        self._closed_segments: list[tuple[int, int]] = []
+        self._spares: list[str] = []
+        self._spare_names = 0
+        self._lock = threading.Lock()
+
+    def recover(self) -> Recovered:
+        make_directories(self._disk, self._directory)
+        self._collect_spares()
+        names = (_NAME.fullmatch(name) for name in os.listdir(self._directory))
+        kept = sorted((int(name[1]), int(name[2])) for name in names if name)
+        found = Recovered(segments=len(kept))
+        for epoch in sorted({epoch for epoch, _ in kept}):
+            self._recover_epoch(epoch, [number for of, number in kept if of == epoch], found)
+        self._closed_segments = kept
+        return found
+
+    def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
+        if self._broken is not None:
+            raise StorageRefused("the journal, which needs a restart,", self._broken)
+        directory = encode_directory(self._previous, list(frames))
+        total = HEADER_SIZE + len(directory) + sum(map(len, payloads))
+        if self._fd < 0 or self._synced[1] + total > self._capacity:
+            self._roll(total)
+        position = self._synced[1] if self._synced[0] == self._segment else 0
+        header = GroupHeader(
+            self._epoch,
+            self._segment,
+            self._number,
+            *self._synced,
+            len(directory),
+            zlib.crc32(directory),
+            total - HEADER_SIZE - len(directory),
+        )
+        self._write(position, [encode_header(header), directory, *payloads])
+        self._number += 1
+        self._synced = (self._segment, position + total)
+        self._previous = notes_of(frames)
+        return self._places(position + HEADER_SIZE + len(directory), payloads)
+
+    def read(self, place: Place) -> bytes:
+        fd = os.open(self._path(place.epoch, place.segment), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, place.length, place.position)
+        finally:
+            os.close(fd)
+
+    def segments(self) -> list[tuple[int, int]]:
+        with self._lock:
+            return list(self._closed_segments)
+
+    def release(self, segment: tuple[int, int], *, aside: bool = False) -> None:
+        path = self._path(*segment)
+        with self._lock:
+            if segment not in self._closed_segments:
+                return
+            self._closed_segments.remove(segment)
+            if aside:
+                self._disk.rename(path, str(self._directory / f"aside-{os.path.basename(path)}"))
+                return
+            recycle = len(self._spares) < _SPARES and os.path.getsize(path) == self._size
+            if recycle:
+                spare = self._spare_path()
+                self._disk.rename(path, spare)
+                self._spares.append(spare)
+            else:
+                self._disk.unlink(path)
+        self._at("journal.released")
+
+    def close(self, *, empty: bool) -> None:
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+            self._fd = -1
+        if empty and self._broken is None:
+            for name in os.listdir(self._directory):
+                if _NAME.fullmatch(name) or name.startswith("spare-"):
+                    self._disk.unlink(str(self._directory / name))
+            self._disk.sync_directory(str(self._directory))
+
+    def prepare_spare(self) -> None:
+        """Have a zero-filled file ready before it is needed; called off the acknowledgement path."""
+        with self._lock:
+            wanted = not self._spares and self._broken is None
+            path = self._spare_path() if wanted else ""
+        if wanted:
+            self._fill(path)
+            with self._lock:
+                self._spares.append(path)
+
+    def _write(self, position: int, parts: list[Payload]) -> None:
+        self._at("journal.before_write")
+        try:
+            self._disk.write_all(self._fd, parts, position)
+            self._at("journal.written")
+            self._disk.sync_data(self._fd)
+        except OSError as error:
+            self._take_back(position, error)
+            raise StorageRefused("the journal", error) from error
+        self._at("journal.synced")
+
+    def _take_back(self, position: int, cause: OSError) -> None:
+        """After a failed write or sync the bytes may be anywhere: cut them off durably, or never write again."""
+        try:
+            self._disk.truncate(self._fd, position)
+            self._disk.sync(self._fd)
+            self._disk.close(self._fd)
+        except OSError as error:
+            self._broken = f"{cause}; cutting the failed write off: {error}"
+            _log.error("journal broken, restart needed: %s", self._broken)
+            raise OutcomeUnknown("the journal", self._broken) from error
+        with self._lock:
+            self._closed_segments.append((self._epoch, self._segment))
+        self._fd = -1
+
+    def _roll(self, wanted: int) -> None:
+        """Close the segment and go on in the next one."""
+        number = self._segment + 1
+        try:
+            with self._lock:
+                spare = self._spares.pop() if self._spares and wanted <= self._size else None
+            if spare is None:
+                spare = self._spare_path()
+                self._fill(spare, max(self._size, wanted))
+            path = self._path(self._epoch, number)
+            self._disk.rename(spare, path)
+            self._disk.sync_directory(str(self._directory))
+            fd = self._disk.open(path, os.O_RDWR)
+        except OSError as error:
+            raise StorageRefused("a new journal segment", error) from error
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+            with self._lock:
+                self._closed_segments.append((self._epoch, self._segment))
+        self._fd, self._segment, self._capacity = fd, number, max(self._size, wanted)
+
+    def _fill(self, path: str, size: int | None = None) -> None:
+        fd = self._disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            remaining, position = size or self._size, 0
+            while position < remaining:
+                part = memoryview(_ZEROS)[: remaining - position]
+                self._disk.write(fd, part, position)
+                position += len(part)
+            self._disk.sync(fd)
+        except OSError:
+            self._disk.unlink(path)
+            raise
+        finally:
+            self._disk.close(fd)
+
+    def _recover_epoch(self, epoch: int, numbers: list[int], found: Recovered) -> None:
+        scans: list[SegmentScan] = []
+        later: int | None = None
+        for number in reversed(numbers):
+            path = self._path(epoch, number)
+            data = Path(path).read_bytes()
+            scan = scan_segment(data, epoch=epoch, segment=number, synced_length=later or 0)
+            later = next(
+                (g.header.synced_length for g in scan.groups[:1] if g.header.synced_segment == number - 1),
+                None,
+            )
+            self._settle(path, scan, len(data))
+            name = os.path.basename(path)
+            found.damage += [f"{name}: {damage}" for damage in scan.damage]
+            found.torn += [f"{name} from byte {scan.end}"] if scan.torn else []
+            found.size += scan.end
+            scans.insert(0, scan)
+        lost, untraceable = find_lost(scans)
+        found.lost += lost
+        found.untraceable += untraceable
+        found.frames += [frame for scan in scans for group in scan.groups for frame in group.frames]
+
+    def _settle(self, path: str, scan: SegmentScan, length: int) -> None:
+        """Cut a torn end, and sync what a dead writer may have left unsynced before anybody is shown it."""
+        fd = self._disk.open(path, os.O_RDWR)
+        try:
+            if scan.torn and scan.end < length:
+                self._disk.truncate(fd, scan.end)
+            self._disk.sync(fd)
+        finally:
+            self._disk.close(fd)
+
+    def _collect_spares(self) -> None:
+        for name in os.listdir(self._directory):
+            if name.startswith("spare-"):
+                path = str(self._directory / name)
+                whole = os.path.getsize(path) == self._size and len(self._spares) < _SPARES
+                if whole:
+                    renamed = self._spare_path()
+                    self._disk.rename(path, renamed)
+                    self._spares.append(renamed)
+                else:
+                    self._disk.unlink(path)
+
+    def _places(self, position: int, payloads: Sequence[Payload]) -> list[Place]:
+        places: list[Place] = []
+        for payload in payloads:
+            places.append(Place(self._epoch, self._segment, position, len(payload)))
+            position += len(payload)
+        return places
+
+    def _path(self, epoch: int, number: int) -> str:
+        return str(self._directory / f"{epoch:010d}-{number:010d}.seg")
+
+    def _spare_path(self) -> str:
+        self._spare_names += 1
+        return str(self._directory / f"spare-{self._epoch:010d}-{self._spare_names:06d}")

@@ -1,0 +1,66 @@
+"""What the writer asks of a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from delta_log.frames import Frame, Place
+from delta_log.journal_scan import FoundFrame, Lost
+
+Payload = bytes | memoryview
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What earlier lives left: sound frames in the order in which they were written, and what could not be read."""
+
+    frames: list[FoundFrame] = field(default_factory=list[FoundFrame])
+    lost: list[Lost] = field(default_factory=list[Lost])
+    damage: list[str] = field(default_factory=list[str])
+    torn: list[str] = field(default_factory=list[str])
+    #: groups of which not even the offsets are known
+    untraceable: list[str] = field(default_factory=list[str])
+    segments: int = 0
+    size: int = 0
+
+
+class Journal(Protocol):
+    """One writer; `append` is called by one thread at a time.
+
+    A segment is an (epoch, number) pair. `recover` comes first, once.
+    """
+
+    def recover(self) -> Recovered: ...
+
+    def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
+        """Make a group durable: it is when this returns.
+
+        StorageRefused when surely nothing is stored, and the next append may follow; OutcomeUnknown when that cannot
+        be said, and then nothing is appended any more.
+        """
+        ...
+
+    def read(self, place: Place) -> bytes:
+        """A payload once more."""
+        ...
+
+    def segments(self) -> list[tuple[int, int]]:
+        """All closed segments that are still kept, oldest first; the one being written is not among them."""
+        ...
+
+    def release(self, segment: tuple[int, int], *, aside: bool = False) -> None:
+        """Every frame of this closed segment is in its table: it need not be kept.
+
+        `aside` keeps it all the same, where no later start replays it, because it holds frames of no table.
+        """
+        ...
+
+    def prepare_spare(self) -> None:
+        """Do ahead what would make a later append wait."""
+        ...
+
+    def close(self, *, empty: bool) -> None:
+        """Stop. `empty` says that everything is in the tables: then nothing of the journal stays."""
+        ...

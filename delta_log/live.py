@@ -1,0 +1,179 @@
+"""A table that is being appended to, as the running process knows it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from delta_log.errors import LakelogError
+from delta_log.producers import ProducerRow, survivors
+from delta_log.request import Rules
+from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA
+from delta_log.table import Table
+from delta_log.tail import Chunk, PayloadReader, Tail, load_batches
+from delta_log.topic_config import TopicConfig
+from delta_log.types import OffsetRange
+
+PRODUCERS_TABLE = "__producers"
+
+
+@dataclass(slots=True)
+class TableWaiter:
+    """Resolved with the table's version once all of its ranges are in the table."""
+
+    ranges: Sequence[OffsetRange]
+    future: Future[int]
+
+
+@dataclass(slots=True)
+class PendingGroup:
+    """What one journal group brought to one table: all of it goes into one commit."""
+
+    chunks: list[tuple[int, Chunk]]
+    size: int = 0
+
+
+class RowFormat(Protocol):
+    """How chunks become rows of a table."""
+
+    schema: pa.Schema
+    order: str
+    keep_in_memory: bool
+
+    partitioned: bool
+
+    def batches(self, chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.RecordBatch]: ...
+
+
+class TopicRows:
+    """Records."""
+
+    schema = FILE_SCHEMA
+    order = "offset"
+    keep_in_memory = True
+    partitioned = True
+
+    def batches(self, chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.RecordBatch]:
+        return load_batches(chunks, journal)
+
+
+class ProducerRows:
+    """Requests of idempotent producers: only those still remembered reach the table."""
+
+    schema = PRODUCERS_SCHEMA
+    order = "commit_seq"
+    keep_in_memory = False
+    partitioned = False
+
+    def batches(self, chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.RecordBatch]:
+        rows = [producer_row(chunk, journal) for chunk in chunks if not chunk.lost]
+        sequences = [chunk.base_offset for chunk in chunks if not chunk.lost]
+        places = {id(row): sequence for row, sequence in zip(rows, sequences, strict=True)}
+        kept = survivors(rows)
+        return [producer_batch([(places[id(row)], row) for row in kept])]
+
+
+_row_decoder = msgspec.msgpack.Decoder(ProducerRow)
+
+
+def producer_row(chunk: Chunk, journal: PayloadReader) -> ProducerRow:
+    payload = chunk.payload if chunk.payload is not None else journal.read(chunk.place)
+    return _row_decoder.decode(payload)
+
+
+_SAME_NAMES = tuple(name for name in PRODUCERS_SCHEMA.names if name not in ("commit_seq", "ranges", "timestamp"))
+
+
+def producer_batch(rows: Sequence[tuple[int, ProducerRow]]) -> pa.RecordBatch:
+    body: list[dict[str, Any]] = []
+    for seq, row in rows:
+        given: dict[str, Any] = {name: getattr(row, name) for name in _SAME_NAMES}
+        given["commit_seq"], given["timestamp"] = seq, row.timestamp_ms * 1000
+        given["ranges"] = [dict(zip(("partition", "base_offset", "count"), r, strict=True)) for r in row.ranges]
+        body.append(given)
+    return pa.RecordBatch.from_pylist(body, schema=PRODUCERS_SCHEMA)
+
+
+def producer_rows(table: pa.Table) -> list[tuple[int, ProducerRow]]:
+    """The rows of the producers' table, in the order in which they were stored."""
+    found: list[tuple[int, ProducerRow]] = []
+    for body in table.sort_by("commit_seq").to_pylist():
+        ranges = tuple((r["partition"], r["base_offset"], r["count"]) for r in body["ranges"])
+        timestamp = int(body["timestamp"].timestamp()) * 1000 + body["timestamp"].microsecond // 1000
+        row = ProducerRow(**{name: body[name] for name in _SAME_NAMES}, ranges=ranges, timestamp_ms=timestamp)
+        found.append((body["commit_seq"], row))
+    return found
+
+
+def producer_payload(row: ProducerRow) -> bytes:
+    return msgspec.msgpack.encode(row)
+
+
+@dataclass(eq=False)
+class Live:
+    """Offsets belong to the writer's turn; `pending` and `untabled` to this lock."""
+
+    name: str
+    id: str
+    table: Table
+    rows: RowFormat
+    tails: list[Tail]
+    config: TopicConfig
+    rules: Rules
+    owned: bool = False
+    closed: LakelogError | None = None
+    deleted: bool = False
+    next_null: int = 0
+    untabled: int = 0
+    recovered_left: int = 0
+    last_commit: float = float("-inf")
+    due: float | None = None
+    committing: threading.Lock = field(default_factory=threading.Lock)
+    last_follow: float = float("-inf")
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    pending: deque[PendingGroup] = field(default_factory=deque[PendingGroup])
+    in_doubt: int = 0
+    table_waiters: list[TableWaiter] = field(default_factory=list[TableWaiter])
+
+    @property
+    def partitions(self) -> int:
+        return len(self.tails)
+
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self.pending) or (not self.owned and bool(self.table_waiters))
+
+    def add_pending(self, group: PendingGroup) -> None:
+        with self.lock:
+            self.pending.append(group)
+            self.untabled += group.size
+
+    def peek_pending(self, limit: int) -> list[PendingGroup]:
+        """Whole groups up to about `limit` bytes; exactly those of last time while its outcome is in doubt."""
+        with self.lock:
+            if self.in_doubt:
+                return [self.pending[index] for index in range(self.in_doubt)]
+            taken: list[PendingGroup] = []
+            size = 0
+            for group in self.pending:
+                if taken and size + group.size > limit:
+                    break
+                taken.append(group)
+                size += group.size
+            return taken
+
+    def pop_pending(self, count: int) -> int:
+        with self.lock:
+            freed = 0
+            for _ in range(count):
+                freed += self.pending.popleft().size
+            self.untabled -= freed
+            self.in_doubt = 0
+            return freed

@@ -1,0 +1,257 @@
+"""The one door: a log of topics in a root, for any Python program.
+
+    with Log.open("events") as log:
+        log.create_topic("orders", partitions=4)
+        log.append("orders", [Record(b"hello", key=b"k")])
+        for record in log.read("orders", 2, 0).records(): ...
+
+What `append` returned is durable, has its offset for ever, and is a row of the topic's Delta table within about a
+second. Everything here may be called from many threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from delta_log.async_append import append_on_loop
+from delta_log.catalog import ConfigValue, TopicInfo
+from delta_log.disk import Disk, Probe, no_probe
+from delta_log.errors import NotOwner, Overloaded
+from delta_log.live import Live, TableWaiter
+from delta_log.log_reader import Reading
+from delta_log.opening import Running, Settings, drop_live, own, start, stop, wall_clock_ms
+from delta_log.records_deletion import delete_records
+from delta_log.request import Request, prepare_arrow, prepare_records
+from delta_log.retention import DeleteRecordsPlan, RetentionPlan
+from delta_log.roots import Root, as_root
+from delta_log.tabling import is_tabled
+from delta_log.topic_config import TopicConfig
+from delta_log.types import Appended, ProducerStamp, Record
+
+_ROOM_EVERY_S = 0.01
+
+
+class Log(Reading):
+    """A root that this process owns."""
+
+    def __init__(self, running: Running, settings: Settings, clock_ms: Callable[[], int]) -> None:
+        super().__init__(running.root, running.catalog, running.journal)
+        self._running = running
+        self._settings = settings
+        self._clock_ms = clock_ms
+
+    @classmethod
+    def open(
+        cls,
+        root: str | Path | Root,
+        *,
+        settings: Settings | None = None,
+        clock_ms: Callable[[], int] = wall_clock_ms,
+        disk: Disk | None = None,
+        probe: Probe = no_probe,
+    ) -> Self:
+        """Own a root: a directory, made if need be, or `memory://`. RootInUse while another process does."""
+        chosen = settings or Settings()
+        place = as_root(root, disk=disk, probe=probe, segment_size=chosen.segment_bytes)
+        return cls(start(place, chosen, clock_ms=clock_ms, probe=probe), chosen, clock_ms)
+
+    @property
+    def cluster_id(self) -> str:
+        return self._running.info.cluster_id
+
+    @property
+    def epoch(self) -> int:
+        """The number of this ownership; a later one ends it."""
+        return self._running.epoch
+
+    @property
+    def recovery(self) -> str:
+        """What the start found and did."""
+        return str(self._running.report)
+
+    def create_topic(
+        self, topic: str, partitions: int = 1, config: Mapping[str, ConfigValue] | None = None
+    ) -> TopicInfo:
+        """A new topic; TopicExists where there is one of that name or one too much like it."""
+        self._check_writable()
+        live = self._running.catalog.create(topic, partitions, config or {})
+        return TopicInfo(live.name, live.id, live.partitions, live.config)
+
+    def alter_topic(self, topic: str, changes: Mapping[str, ConfigValue]) -> TopicConfig:
+        """Change settings under Kafka's names; None takes one back to its default."""
+        self._check_writable()
+        return self._running.catalog.alter(self._live(topic), changes)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Have `partitions` of them from now on. Keys move with it: only order within one partition is kept."""
+        self._check_writable()
+        live = self._live(topic)
+        self._running.writer.alone(lambda: self._running.catalog.add_partitions(live, partitions))
+
+    def delete_topic(self, topic: str) -> None:
+        """The topic is gone when this returns, and stays gone whatever happens. A new one of its name starts at 0."""
+        self._check_writable()
+        live = self._live(topic)
+        writer = self._running.writer
+
+        def decide() -> None:
+            writer.journal_decision(live, {"delete": True}, self._clock_ms())
+            live.deleted = True
+
+        writer.alone(decide)
+        with live.committing:
+            self._running.catalog.delete(live)
+            writer.producers.forget_topic(live.id)
+            writer.freed(live.untabled)
+            drop_live(live)
+
+    def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
+        """Store all of the records or none. Returns when they are durable."""
+        live, request = self._prepare_records(topic, records, producer)
+        self._wait_for_room(live, request.size)
+        return self._running.writer.append(live, request)
+
+    def append_arrow(
+        self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
+    ) -> Appended:
+        """The same for columns key and value, and optionally partition, timestamp and headers."""
+        live, request = self._prepare_arrow(topic, table, producer)
+        self._wait_for_room(live, request.size)
+        return self._running.writer.append(live, request)
+
+    async def append_async(
+        self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None
+    ) -> Appended:
+        """`append` for a task: the event loop does the work between two syncs, a thread waits for the disk.
+
+        Where the tables are behind it is refused at once, as a loop must not block.
+        """
+        live, request = self._prepare_records(topic, records, producer)
+        self._running.writer.check_room(live, request.size)
+        return await append_on_loop(self._running.writer, live, request)
+
+    async def append_arrow_async(
+        self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
+    ) -> Appended:
+        live, request = self._prepare_arrow(topic, table, producer)
+        self._running.writer.check_room(live, request.size)
+        return await append_on_loop(self._running.writer, live, request)
+
+    def when_tabled(self, topic: str, appended: Appended) -> Future[int]:
+        """Resolves with a version of the topic's table that holds these records; brings its commit forward."""
+        live = self._live(topic)
+        waiter = TableWaiter(appended.ranges, Future())
+        with live.lock:
+            live.table_waiters.append(waiter)
+            done = is_tabled(live, appended.ranges)
+            if done:
+                live.table_waiters.remove(waiter)
+        if done:
+            waiter.future.set_result(live.table.snapshot.version)
+        else:
+            self._running.tabler.notice(live)
+        return waiter.future
+
+    def flush(self, topic: str | None = None) -> None:
+        """Bring the table of a topic, or every table, up to what is acknowledged now."""
+        self._check_writable()
+        for live in self._running.catalog.lives() if topic is None else [self._live(topic)]:
+            if not live.deleted and live.closed is None:
+                self._running.tabler.bring_up(live)
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> DeleteRecordsPlan:
+        """Move the log start up to an offset, −1 for the end; what lies below is gone."""
+        self._check_writable()
+        live = self._partition(topic, partition)
+        return delete_records(
+            live, partition, before_offset, bring_up=self._running.tabler.bring_up, clock_ms=self._clock_ms
+        )
+
+    def run_retention(self, topic: str) -> list[RetentionPlan]:
+        """Remove what the topic's limits no longer keep; returns what was removed."""
+        self._check_writable()
+        live = self._live(topic)
+        own(self._running, live)
+        return self._running.upkeep.retain(live, self._clock_ms())
+
+    def fold(self, topic: str) -> int:
+        """Merge small files now instead of when the background comes to it; returns how many merges were made."""
+        self._check_writable()
+        return self._running.upkeep.fold(self._live(topic))
+
+    def run_upkeep(self) -> None:
+        """One pass of everything that the background does."""
+        self._check_writable()
+        self._running.upkeep.run_once()
+
+    def close(self) -> None:
+        """Bring everything into the tables and let the root go."""
+        if not self._closed:
+            super().close()
+            stop(self._running)
+
+    def _prepare_records(
+        self, topic: str, records: Sequence[Record], producer: ProducerStamp | None
+    ) -> tuple[Live, Request]:
+        live = self._writable(topic, producer)
+        request = prepare_records(
+            live.rules, records, first_null=live.next_null, now_ms=self._clock_ms(), stamp=producer
+        )
+        live.next_null += request.nulls
+        return live, request
+
+    def _prepare_arrow(
+        self, topic: str, table: pa.Table | pa.RecordBatch, producer: ProducerStamp | None
+    ) -> tuple[Live, Request]:
+        live = self._writable(topic, producer)
+        whole = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
+        request = prepare_arrow(live.rules, whole, first_null=live.next_null, now_ms=self._clock_ms(), stamp=producer)
+        live.next_null += request.nulls
+        return live, request
+
+    def _writable(self, topic: str, producer: ProducerStamp | None) -> Live:
+        """The topic, its table ours, and the producers' table too where one is needed."""
+        self._check_writable()
+        live = self._running.catalog.live(topic)
+        if not live.owned:
+            own(self._running, live)
+        if producer is not None and self._running.writer.producer_table is None:
+            self._running.writer.producer_table = self._running.catalog.producers(create=True)
+        if producer is not None and self._running.writer.producer_table is not None:
+            own(self._running, self._running.writer.producer_table)
+        return live
+
+    def _wait_for_room(self, live: Live, size: int) -> None:
+        """A thread may wait until the tables have caught up, within bounds."""
+        deadline = 0.0
+        while True:
+            try:
+                self._running.writer.check_room(live, size)
+                return
+            except Overloaded:
+                now = time.monotonic()
+                deadline = deadline or now + self._settings.max_block_s
+                if now >= deadline or live.closed is not None:
+                    raise
+                time.sleep(_ROOM_EVERY_S)
+
+    def _look(self, live: Live) -> None:
+        """The background follows what others commit."""
+
+    def _follow(self, live: Live) -> None:
+        try:
+            super()._follow(live)
+        except NotOwner as error:
+            self._running.writer.close(error)
+            raise
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._running.writer.fatal is not None:
+            raise self._running.writer.fatal

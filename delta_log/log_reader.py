@@ -1,0 +1,168 @@
+"""Reading a log: what a process that owns the root and one that only looks at it have in common."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from delta_log.catalog import Catalog, TopicInfo
+from delta_log.disk import no_probe
+from delta_log.errors import Closed, ReadOnly, UnknownPartition
+from delta_log.live import Live
+from delta_log.reads import NO_LIMIT, Fetched, Limits, Reader
+from delta_log.roots import Root, as_root, open_root
+from delta_log.schema import RECORD_COLUMNS
+from delta_log.tail import PayloadReader, Waiter
+from delta_log.types import PartitionOffsets
+
+DEFAULT_BYTES: Final = 8 * 1024 * 1024
+_LOOK_EVERY_S: Final = 1.0
+
+
+class Reading:
+    """Everything that changes nothing, for a process that owns the root and for one that only looks at it."""
+
+    def __init__(self, root: Root, catalog: Catalog, journal: PayloadReader) -> None:
+        self._root = root
+        self._catalog = catalog
+        self._reader = Reader(journal, self._follow)
+        self._closed = False
+
+    @property
+    def location(self) -> str:
+        """Where the root is, as other readers of Delta tables want to be told."""
+        return self._root.store.location
+
+    def table_location(self, topic: str) -> str:
+        """The Delta table of a topic."""
+        return f"{self.location}/{self._live(topic).table.directory}"
+
+    def topics(self) -> list[str]:
+        self._check_open()
+        return self._catalog.names()
+
+    def describe_topic(self, topic: str) -> TopicInfo:
+        return self._catalog.describe(self._live(topic).name)
+
+    def offsets(self, topic: str, partition: int) -> PartitionOffsets:
+        """The range that can be read: everything below the end is durable and visible."""
+        tail = self._partition(topic, partition).tails[partition]
+        return PartitionOffsets(tail.start, tail.end)
+
+    def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        """The earliest offset whose timestamp is at or after the given one; None when there is none."""
+        return self._reader.first_at(self._partition(topic, partition), partition, timestamp_ms)
+
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_records: int = NO_LIMIT,
+        max_bytes: int = DEFAULT_BYTES,
+        wait_s: float = 0.0,
+        columns: Sequence[str] = RECORD_COLUMNS,
+    ) -> Fetched:
+        """Records from `offset` on, at least one if there is any; at the end, wait up to `wait_s` for the next."""
+        live = self._partition(topic, partition)
+        if wait_s > 0 and live.tails[partition].end == offset:
+            self.wait(topic, partition, offset, wait_s)
+        chosen = columns if columns[0] == "offset" else ("offset", *columns)
+        return self._reader.fetch(live, partition, offset, Limits(max(1, max_records), max_bytes), chosen)
+
+    def scan(self, topic: str, partition: int, start: int = 0, end: int | None = None) -> Iterator[Fetched]:
+        """All records from `start` (or the log start behind it) to `end` (or the present end), piece by piece."""
+        known = self.offsets(topic, partition)
+        position, stop = max(start, known.log_start_offset), known.end_offset if end is None else end
+        while position < stop:
+            fetched = self.read(topic, partition, position, max_records=stop - position)
+            if fetched.count:
+                yield fetched
+            position = fetched.next_offset
+
+    def wait(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
+        """Wait until a record at or behind `offset` is visible; False when the time is over first."""
+        woken = threading.Event()
+        waiter = Waiter(offset, woken.set)
+        tail = self._partition(topic, partition).tails[partition]
+        if not tail.wait(waiter):
+            return True
+        try:
+            return woken.wait(timeout_s) and tail.end > offset
+        finally:
+            tail.stop_waiting(waiter)
+
+    def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have `wake` called once when a record at or behind `offset` is visible, at once if there is one.
+
+        Returns what takes that back. It is called by the thread that made the record visible: it must not block.
+        """
+        tail = self._partition(topic, partition).tails[partition]
+        waiter = Waiter(offset, wake)
+        if not tail.wait(waiter):
+            wake()
+        return lambda: tail.stop_waiting(waiter)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _live(self, topic: str) -> Live:
+        self._check_open()
+        live = self._catalog.live(topic)
+        self._look(live)
+        return live
+
+    def _partition(self, topic: str, partition: int) -> Live:
+        live = self._live(topic)
+        if type(partition) is not int or not 0 <= partition < live.partitions:
+            raise UnknownPartition(topic, partition, live.partitions)
+        return live
+
+    def _look(self, live: Live) -> None:
+        """Nobody tells a reader of new commits: ask about every second."""
+        if time.monotonic() - live.last_follow >= _LOOK_EVERY_S:
+            self._follow(live)
+
+    def _follow(self, live: Live) -> None:
+        self._catalog.follow(live)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed
+
+
+class LogReader(Reading):
+    """A root that somebody else may be writing to, as of the last commits of its tables."""
+
+    @classmethod
+    def open(cls, root: str | Path | Root, *, topic_defaults: Mapping[str, object] | None = None) -> Self:
+        """Look at a root. Takes no lock and writes nothing."""
+        place = as_root(root)
+        open_root(place, create=False)
+        defaults = topic_defaults or {}
+        catalog = Catalog(place.store, epoch=None, server_defaults=defaults, clock_ms=_no_clock, probe=no_probe)
+        return cls(place, catalog, _NoJournal())
+
+
+def _no_clock() -> int:
+    raise ReadOnly
+
+
+class _NoJournal:
+    """A mere reader sees the tables alone."""
+
+    def read(self, place: object) -> bytes:
+        raise FileNotFoundError(f"no journal is read here ({place})")

@@ -1,0 +1,179 @@
+"""The composition root: from a place to a running log, in the one order that is safe, and back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from delta_log.catalog import Catalog
+from delta_log.conflicts import TOPIC_ID
+from delta_log.disk import Probe, no_probe
+from delta_log.errors import LakelogError
+from delta_log.journal import Journal
+from delta_log.journal.local import SEGMENT_SIZE
+from delta_log.live import PRODUCERS_TABLE, Live, producer_row, producer_rows
+from delta_log.parquet import read_file
+from delta_log.recovery import Report, recover
+from delta_log.roots import Root, RootInfo, claim_epoch, open_root
+from delta_log.schema import PRODUCERS_SCHEMA
+from delta_log.tabler import Tabler
+from delta_log.tabling import Tabling, TailMemory
+from delta_log.upkeep import Upkeep
+from delta_log.writer import Limits, Writer
+
+_log = logging.getLogger("lakelog")
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a log can be told. `topic_defaults` go under Kafka's names, below what a topic itself is given."""
+
+    topic_defaults: Mapping[str, object] = field(default_factory=dict[str, object])
+    limits: Limits = field(default_factory=Limits)
+    tail_bytes: int = 128 * 1024 * 1024
+    table_workers: int = 2
+    files_per_second: float = 500.0
+    segment_bytes: int = SEGMENT_SIZE
+    upkeep: bool = True
+    max_block_s: float = 60.0
+
+
+@dataclass(slots=True)
+class Running:
+    """The parts of a log that is open for writing."""
+
+    root: Root
+    info: RootInfo
+    epoch: int
+    catalog: Catalog
+    journal: Journal
+    writer: Writer
+    tabler: Tabler
+    upkeep: Upkeep
+    encoders: ThreadPoolExecutor
+    report: Report
+
+
+def start(
+    root: Root, settings: Settings, *, clock_ms: Callable[[], int] = wall_clock_ms, probe: Probe = no_probe
+) -> Running:
+    """Take the root, replay its journal, and set the tables following."""
+    began = time.monotonic()
+    info = open_root(root, create=True)
+    root.hold()
+    try:
+        epoch = claim_epoch(root.store, clock_ms())
+        running = _compose(root, info, epoch, settings, clock_ms, probe)
+        running.report = _recover(running)
+    except BaseException:
+        root.let_go()
+        raise
+    running.tabler.start()
+    for live in running.catalog.lives():
+        if live.pending:
+            running.tabler.notice(live)
+    if settings.upkeep:
+        running.upkeep.start(running.report.topics)
+    took = (time.monotonic() - began) * 1000
+    _log.info("opened %s as epoch %d in %.0f ms; %s", root.store.location, epoch, took, running.report)
+    return running
+
+
+def stop(running: Running) -> bool:
+    """Everything into the tables, the journal emptied, the root let go; True when nothing stayed behind."""
+    running.upkeep.stop()
+    running.writer.alone(running.writer.close)
+    complete = running.tabler.stop(running.catalog.lives())
+    running.encoders.shutdown(wait=True)
+    running.journal.close(empty=complete and not running.report.closed and not running.writer.aside)
+    running.root.let_go()
+    return complete
+
+
+def own(running: Running, live: Live) -> None:
+    """Make a table ours before the first offset is given out there."""
+    if not live.owned and not live.deleted:
+        if live.closed is not None:
+            raise live.closed
+        running.tabler.bring_up(live)
+
+
+def _compose(
+    root: Root, info: RootInfo, epoch: int, settings: Settings, clock_ms: Callable[[], int], probe: Probe
+) -> Running:
+    def lost_ownership(error: LakelogError) -> None:
+        _log.error("no longer the owner of %s: %s", root.store.location, error)
+        writer.close(error)
+
+    def table(live: Live, limit: int) -> bool:
+        return tabling.commit(live, limit)
+
+    catalog = Catalog(root.store, epoch=epoch, server_defaults=settings.topic_defaults, clock_ms=clock_ms, probe=probe)
+    journal = root.journal(epoch)
+    tabler = Tabler(
+        table,
+        workers=settings.table_workers,
+        files_per_second=settings.files_per_second,
+        lost_ownership=lost_ownership,
+    )
+    writer = Writer(journal, epoch, tabler, settings.limits)
+    encoders = ThreadPoolExecutor(settings.table_workers, thread_name_prefix="lakelog-encode")
+    memory = TailMemory(settings.tail_bytes)
+    tabling = Tabling(journal, writer, encoders, memory, clock_ms=clock_ms, probe=probe)
+    upkeep = Upkeep(catalog, epoch, clock_ms=clock_ms, lost_ownership=lost_ownership, probe=probe)
+    return Running(root, info, epoch, catalog, journal, writer, tabler, upkeep, encoders, Report())
+
+
+def _recover(running: Running) -> Report:
+    catalog, writer = running.catalog, running.writer
+    producers = catalog.producers(create=False)
+    if producers is not None:
+        files = producers.table.snapshot.files(-1)
+        for file in files:
+            rows = read_file(producers.table.store, producers.table.path(file.path), PRODUCERS_SCHEMA)
+            for _, row in producer_rows(rows):
+                writer.producers.replay(row)
+        writer.producer_table = producers
+    report = recover(running.journal, writer, catalog.find)
+    if producers is not None:
+        for group in producers.pending:
+            for _, chunk in group.chunks:
+                if not chunk.lost:
+                    writer.producers.replay(producer_row(chunk, running.journal))
+    for name, topic_id, decision in report.decisions:
+        _finish_decision(catalog, name, topic_id, decision)
+    return report
+
+
+def _finish_decision(catalog: Catalog, name: str, topic_id: str, decision: Mapping[str, Any]) -> None:
+    """A decision that was made durable is carried out, however long ago the crash was."""
+    live = catalog.find(name) if name != PRODUCERS_TABLE else None
+    if live is None or live.table.snapshot.configuration.get(TOPIC_ID) != topic_id:
+        return
+    if decision.get("delete"):
+        catalog.delete(live)
+        drop_live(live)
+
+
+def drop_live(live: Live) -> None:
+    """A deleted topic needs nothing from the journal any more, and nobody may wait for it."""
+    live.deleted = True
+    with live.lock:
+        live.pending.clear()
+        live.untabled = 0
+        live.recovered_left = 0
+        waiters, live.table_waiters = live.table_waiters, []
+    for tail in live.tails:
+        tail.tabled = tail.next
+        for waiter in tail.clear():
+            waiter.wake()
+    for waiting in waiters:
+        waiting.future.cancel()

@@ -1,0 +1,148 @@
+"""Changes of a table that append nothing, each alone in its commit: rewrite, removal, log-start move.
+
+The owner's background and the jobs beside it do them alike. Files are written first and checked; the commit plans
+against the newest snapshot and gives up where a file that it wants to replace is gone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_log.actions import Action, Add, CommitInfo, Remove, Txn
+from delta_log.compaction import Bin
+from delta_log.conflicts import TOPIC_ID, Kind
+from delta_log.disk import Probe, no_probe
+from delta_log.errors import Corruption, PlanOutdated
+from delta_log.parquet import Codec, encode_parquet, read_file, time_bounds
+from delta_log.snapshot import Snapshot, start_txn
+from delta_log.table import Table
+from delta_log.types import DataFile
+
+Clock = Callable[[], int]
+
+
+def merge_files(
+    table: Table,
+    topic_id: str,
+    bin_: Bin,
+    schema: pa.Schema,
+    codec: Codec,
+    clock_ms: Clock,
+    probe: Probe = no_probe,
+) -> int:
+    """Make one file of many, with the same rows in the same order; returns the version."""
+    rows = pa.concat_tables([read_file(table.store, table.path(file.path), schema) for file in bin_.inputs])
+    offsets = rows.column("offset").combine_chunks()
+    if rows.num_rows != bin_.count or not _strictly_rising(offsets):
+        raise Corruption(table.path(bin_.inputs[0].path), "its rows are not those that the table's log names")
+    low = min(file.min_timestamp_ms for file in bin_.inputs)
+    high = max(file.max_timestamp_ms for file in bin_.inputs)
+    file = _write(table, rows, bin_.partition, codec, low, high, bin_.modified_ms)
+    probe("fold.file_written")
+    return replace_files(table, topic_id, bin_.inputs, [file], clock_ms, data_change=False)
+
+
+def cut_file(
+    table: Table, topic_id: str, file: DataFile, before: int, schema: pa.Schema, codec: Codec, clock_ms: Clock
+) -> int:
+    """Rewrite a file without its rows below an offset."""
+    rows = read_file(table.store, table.path(file.path), schema)
+    kept = rows.filter(pc.greater_equal(rows.column("offset"), before))
+    fresh: list[DataFile] = []
+    if kept.num_rows:
+        low, high = time_bounds(kept)
+        fresh = [_write(table, kept, file.partition, codec, low, high, file.modified_ms)]
+    return replace_files(table, topic_id, [file], fresh, clock_ms, data_change=True)
+
+
+def replace_files(
+    table: Table,
+    topic_id: str,
+    old: Sequence[DataFile],
+    fresh: Sequence[DataFile],
+    clock_ms: Clock,
+    *,
+    data_change: bool,
+) -> int:
+    """Commit that `fresh` stand for `old`; PlanOutdated when one of those left meanwhile."""
+    commit_id = uuid.uuid4().hex
+
+    def plan(snapshot: Snapshot) -> list[Action]:
+        _check_current(table, topic_id, snapshot, old)
+        info = CommitInfo(commit_id, clock_ms(), "OPTIMIZE", read_version=snapshot.version, facts={"topicId": topic_id})
+        return [
+            info,
+            *(Add(file, data_change) for file in fresh),
+            *_removes(old, clock_ms(), data_change=data_change),
+        ]
+
+    return table.commit(Kind.REWRITE, plan)
+
+
+def remove_files(table: Table, topic_id: str, files: Sequence[DataFile], clock_ms: Clock) -> int:
+    """Commit that files leave for good: those of them that are still there."""
+    commit_id = uuid.uuid4().hex
+
+    def plan(snapshot: Snapshot) -> list[Action]:
+        _check_current(table, topic_id, snapshot, ())
+        there = [file for file in files if snapshot.has_file(file.path)]
+        if not there:
+            return []
+        info = CommitInfo(commit_id, clock_ms(), "DELETE", read_version=snapshot.version, facts={"topicId": topic_id})
+        return [info, *_removes(there, clock_ms(), data_change=True)]
+
+    return table.commit(Kind.REMOVAL, plan)
+
+
+def move_log_start(table: Table, topic_id: str, partition: int, offset: int, clock_ms: Clock) -> int:
+    """Commit a later log start; a start that is further already stays."""
+    commit_id = uuid.uuid4().hex
+
+    def plan(snapshot: Snapshot) -> list[Action]:
+        _check_current(table, topic_id, snapshot, ())
+        if snapshot.start(partition) >= offset:
+            return []
+        info = CommitInfo(
+            commit_id, clock_ms(), "LOG START", read_version=snapshot.version, facts={"topicId": topic_id}
+        )
+        return [info, Txn(start_txn(partition), offset)]
+
+    return table.commit(Kind.LOG_START, plan)
+
+
+def _check_current(table: Table, topic_id: str, snapshot: Snapshot, needed: Sequence[DataFile]) -> None:
+    if snapshot.configuration.get(TOPIC_ID) != topic_id:
+        raise PlanOutdated(table.name, "the topic was deleted or created anew")
+    for file in needed:
+        if not snapshot.has_file(file.path):
+            raise PlanOutdated(table.name, f"{file.path} has left the table")
+
+
+def _removes(files: Sequence[DataFile], now_ms: int, *, data_change: bool) -> list[Action]:
+    return [Remove(file.path, file.partition, file.size, now_ms, data_change) for file in files]
+
+
+def _write(
+    table: Table, rows: pa.Table, partition: int, codec: Codec, low: int, high: int, modified_ms: int
+) -> DataFile:
+    order = rows.column("offset")
+    base, last = order[0].as_py(), order[rows.num_rows - 1].as_py()
+    path = f"partition={partition}/{base:020d}-{rewritten_name(table.epoch)}.parquet"
+    data = encode_parquet(rows, codec, ordered_by=("offset", "timestamp"))
+    table.store.put(table.path(path), data)
+    return DataFile(path, partition, base, last, rows.num_rows, len(data), low, high, modified_ms)
+
+
+def rewritten_name(epoch: int | None) -> str:
+    """Of a file that replaces others: by the owner of an epoch, or by a job beside it."""
+    return f"{'job' if epoch is None else f'{epoch}-fold'}-{uuid.uuid4().hex}"
+
+
+def _strictly_rising(offsets: pa.Array) -> bool:
+    if len(offsets) < 2:  # noqa: PLR2004 - one offset is in order
+        return True
+    return bool(pc.all(pc.greater(offsets.slice(1), offsets.slice(0, len(offsets) - 1))).as_py())

@@ -1,0 +1,188 @@
+"""Records in columns: as a journal frame carries them, and as Arrow.
+
+A `RowBlock` is a dense run of records of one partition. Small requests stay in this form until their table is
+written; large ones may be Arrow from the start (`ArrowRows`). Either knows its size and how to become Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_log.schema import FILE_SCHEMA, HEADER, HEADERS, TIMESTAMP
+from delta_log.types import Header, ProducerStamp
+
+#: The columns of a frame in Arrow form: offsets follow from its base, the producer from its stamp.
+CONTENT_SCHEMA: Final = pa.schema([FILE_SCHEMA.field(name) for name in ("timestamp", "key", "value", "headers")])
+
+
+class RowBlock(msgspec.Struct, array_like=True, gc=False):
+    """Columns of a run of records.
+
+    `timestamps` is one number when all are the same; `headers` None when none has any; `sequences` the first one
+    when they are dense, None for a plain producer.
+    """
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: int | list[int]
+    headers: list[tuple[Header, ...] | None] | None = None
+    sequences: int | list[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class ArrowRows(msgspec.Struct, gc=False):
+    """The same in Arrow; `batch` has CONTENT_SCHEMA."""
+
+    batch: pa.RecordBatch
+    sequences: int | list[int] | None = None
+
+    def __len__(self) -> int:
+        return self.batch.num_rows
+
+
+Rows = RowBlock | ArrowRows
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(RowBlock)
+_sequences_decoder: Final = msgspec.msgpack.Decoder(int | list[int] | None)
+
+
+def encode_block(block: RowBlock) -> bytes:
+    return _encoder.encode(block)
+
+
+def decode_block(payload: bytes | memoryview) -> RowBlock:
+    return _decoder.decode(payload)
+
+
+def encode_arrow(rows: ArrowRows) -> bytes:
+    """The batch's IPC message behind its sequences."""
+    head = _encoder.encode(rows.sequences)
+    return b"".join((len(head).to_bytes(4, "little"), head, rows.batch.serialize()))
+
+
+def decode_arrow(payload: bytes | memoryview) -> ArrowRows:
+    view = memoryview(payload)
+    start = 4 + int.from_bytes(view[:4], "little")
+    batch = pa.ipc.read_record_batch(pa.py_buffer(view[start:]), CONTENT_SCHEMA)
+    return ArrowRows(batch, _sequences_decoder.decode(view[4:start]))
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Rows with the place that they were given."""
+
+    base_offset: int
+    rows: Rows
+    stamp: ProducerStamp | None = None
+
+
+def to_batches(runs: Sequence[Run]) -> list[pa.RecordBatch]:
+    """Runs as batches of FILE_SCHEMA; neighbours in row form share one batch, as building one has a price."""
+    batches: list[pa.RecordBatch] = []
+    blocks: list[Run] = []
+    for run in runs:
+        if isinstance(run.rows, ArrowRows):
+            if blocks:
+                batches.append(_from_blocks(blocks))
+                blocks = []
+            batches.append(_from_arrow(run, run.rows))
+        else:
+            blocks.append(run)
+    if blocks:
+        batches.append(_from_blocks(blocks))
+    return batches
+
+
+def _from_arrow(run: Run, rows: ArrowRows) -> pa.RecordBatch:
+    count = len(rows)
+    content = rows.batch.columns
+    return pa.RecordBatch.from_arrays(
+        [_dense(run.base_offset, count), *content, *_producer_columns([run])], schema=FILE_SCHEMA
+    )
+
+
+def _from_blocks(runs: Sequence[Run]) -> pa.RecordBatch:
+    blocks = [run.rows for run in runs if isinstance(run.rows, RowBlock)]
+    columns = [
+        _offsets(runs),
+        _timestamps(blocks),
+        pa.array(_joined([block.keys for block in blocks]), pa.binary()),
+        pa.array(_joined([block.values for block in blocks]), pa.binary()),
+        _headers(blocks),
+        *_producer_columns(runs),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+
+
+def _joined(columns: Sequence[list[bytes | None]]) -> list[bytes | None]:
+    return columns[0] if len(columns) == 1 else list(chain.from_iterable(columns))
+
+
+def _dense(base: int, count: int) -> pa.Array:
+    return pa.array(range(base, base + count), pa.int64())
+
+
+def _offsets(runs: Sequence[Run]) -> pa.Array:
+    first, last = runs[0], runs[-1]
+    total = sum(len(run.rows) for run in runs)
+    if last.base_offset + len(last.rows) - first.base_offset == total:
+        return _dense(first.base_offset, total)
+    spans = (range(run.base_offset, run.base_offset + len(run.rows)) for run in runs)
+    return pa.array(chain.from_iterable(spans), pa.int64(), size=total)
+
+
+def _timestamps(blocks: Sequence[RowBlock]) -> pa.Array:
+    if len(blocks) == 1 and isinstance(blocks[0].timestamps, int):
+        return pa.repeat(pa.scalar(blocks[0].timestamps * 1000, TIMESTAMP), len(blocks[0]))
+    spread: Iterable[Iterable[int]] = (
+        [block.timestamps] * len(block) if isinstance(block.timestamps, int) else block.timestamps for block in blocks
+    )
+    milliseconds = pa.array(list(chain.from_iterable(spread)), pa.int64())
+    return pc.multiply(milliseconds, 1000).cast(TIMESTAMP)
+
+
+def _headers(blocks: Sequence[RowBlock]) -> pa.Array:
+    total = sum(map(len, blocks))
+    if all(block.headers is None for block in blocks):
+        return pa.nulls(total, HEADERS)
+    spread = [block.headers if block.headers is not None else [None] * len(block) for block in blocks]
+    return headers_array(list(chain.from_iterable(spread)))
+
+
+def headers_array(column: Sequence[Sequence[Header] | None]) -> pa.Array:
+    """Headers of each record as Arrow, built flat: a Python object per header, none per struct."""
+    lengths = [0 if headers is None else len(headers) for headers in column]
+    names = [name for headers in column if headers for name, _ in headers]
+    values = [value for headers in column if headers for _, value in headers]
+    flat = pa.StructArray.from_arrays(
+        [pa.array(names, pa.string()), pa.array(values, pa.binary())], fields=list(HEADER)
+    )
+    offsets = pa.array([0, *accumulate(lengths)], pa.int32())
+    missing = pa.array([headers is None for headers in column])
+    return pa.ListArray.from_arrays(offsets, flat, type=HEADERS, mask=missing)
+
+
+def _producer_columns(runs: Sequence[Run]) -> list[pa.Array]:
+    total = sum(len(run.rows) for run in runs)
+    if all(run.stamp is None for run in runs):
+        return [pa.nulls(total, pa.string()), pa.nulls(total, pa.int32()), pa.nulls(total, pa.int64())]
+    ids: list[str | None] = []
+    epochs: list[int | None] = []
+    sequences: list[int | None] = []
+    for run in runs:
+        count = len(run.rows)
+        ids += [run.stamp.producer_id if run.stamp else None] * count
+        epochs += [run.stamp.epoch if run.stamp else None] * count
+        given = run.rows.sequences
+        sequences += (
+            [None] * count if given is None else range(given, given + count) if isinstance(given, int) else given
+        )
+    return [pa.array(ids, pa.string()), pa.array(epochs, pa.int32()), pa.array(sequences, pa.int64())]

@@ -1,0 +1,89 @@
+"""What a row looks like: in a topic's table, in its parquet files, and in the server's own tables."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS: Final = pa.list_(pa.field("element", HEADER))
+
+#: The columns of a topic's parquet files; `partition` is in the path, as Delta does it.
+FILE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", TIMESTAMP),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS),
+        pa.field("producer_id", pa.string()),
+        pa.field("producer_epoch", pa.int32()),
+        pa.field("sequence", pa.int64()),
+    ]
+)
+
+#: What a reader of records is given.
+RECORD_COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
+
+#: One row for each request of an idempotent producer; `commit_seq` is its place in the table, as an offset is.
+PRODUCERS_SCHEMA: Final = pa.schema(
+    [
+        pa.field("commit_seq", pa.int64()),
+        pa.field("producer_id", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("topic_id", pa.string()),
+        pa.field("epoch", pa.int32()),
+        pa.field("sequence", pa.int64()),
+        pa.field("count", pa.int64()),
+        pa.field("digest", pa.binary()),
+        pa.field("partitions", pa.int32()),
+        pa.field(
+            "ranges",
+            pa.list_(
+                pa.field(
+                    "element",
+                    pa.struct(
+                        [
+                            pa.field("partition", pa.int32()),
+                            pa.field("base_offset", pa.int64()),
+                            pa.field("count", pa.int64()),
+                        ]
+                    ),
+                )
+            ),
+        ),
+        pa.field("timestamp", TIMESTAMP),
+    ]
+)
+
+_PRIMITIVES: Final[dict[pa.DataType, str]] = {
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.bool_(): "boolean",
+    TIMESTAMP: "timestamp",
+}
+
+
+def delta_schema(schema: pa.Schema, *, partitioned: bool) -> str:
+    """The Delta schema string of a table; a partitioned one has `partition` as its first column."""
+    fields = [_delta_field(field) for field in schema]
+    if partitioned:
+        fields.insert(0, _delta_field(pa.field("partition", pa.int32())))
+    return msgspec.json.encode({"type": "struct", "fields": fields}).decode()
+
+
+def _delta_field(field: pa.Field[Any]) -> dict[str, object]:
+    return {"name": field.name, "type": _delta_type(field.type), "nullable": field.nullable, "metadata": {}}
+
+
+def _delta_type(kind: pa.DataType) -> object:
+    if isinstance(kind, pa.ListType):
+        return {"type": "array", "elementType": _delta_type(kind.value_type), "containsNull": True}
+    if isinstance(kind, pa.StructType):
+        return {"type": "struct", "fields": [_delta_field(field) for field in kind]}
+    return _PRIMITIVES[kind]

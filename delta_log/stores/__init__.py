@@ -1,0 +1,7 @@
+"""Where named blobs live: one protocol, and an implementation for each kind of place."""
+
+from delta_log.stores.local import LocalStore
+from delta_log.stores.memory import MemoryStore
+from delta_log.stores.protocol import Entry, Store
+
+__all__ = ["Entry", "LocalStore", "MemoryStore", "Store"]

@@ -1,0 +1,209 @@
+"""Bringing a table up to the journal: one commit of whole groups, a file for each touched partition."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from delta_log.actions import Action, Add, CommitInfo, Txn
+from delta_log.conflicts import TOPIC_ID, Kind
+from delta_log.disk import Probe, no_probe
+from delta_log.errors import NotOwner, OutcomeUnknown, PlanOutdated
+from delta_log.journal import Journal
+from delta_log.live import Live, PendingGroup
+from delta_log.parquet import Codec, encode_parquet, time_bounds
+from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn
+from delta_log.tail import Chunk, Tail
+from delta_log.types import DataFile, OffsetRange
+from delta_log.writer import Writer
+
+_log = logging.getLogger(__name__)
+
+
+class TailMemory:
+    """What the tables hold already and is kept at hand for readers at the live end: the newest `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+        self._kept: deque[tuple[Tail, Chunk]] = deque()
+
+    def keep(self, tail: Tail, chunk: Chunk) -> None:
+        self._kept.append((tail, chunk))
+        self.held += chunk.size
+        while self.held > self.limit and self._kept:
+            owner, oldest = self._kept.popleft()
+            self.held -= oldest.size
+            owner.drop_below(oldest.next_offset)
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one commit brings to one partition."""
+
+    index: int
+    tail: Tail
+    chunks: list[Chunk] = field(default_factory=list[Chunk])
+    file: DataFile | None = None
+    batch: pa.RecordBatch | None = None
+
+    @property
+    def next_offset(self) -> int:
+        return self.chunks[-1].next_offset
+
+
+class Tabling:
+    """Called by one thread at a time for each table (`live.committing`)."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        writer: Writer,
+        encoders: Executor,
+        memory: TailMemory,
+        *,
+        clock_ms: Callable[[], int],
+        probe: Probe = no_probe,
+    ) -> None:
+        self._journal = journal
+        self._writer = writer
+        self._encoders = encoders
+        self._memory = memory
+        self._clock_ms = clock_ms
+        self._at = probe
+
+    def commit(self, live: Live, limit: int) -> bool:
+        """Commit the oldest groups that are not in the table, about `limit` bytes of them; True when some are left.
+
+        Where nothing is left of what an earlier owner journaled, the table becomes ours in the same commit.
+        """
+        groups = live.peek_pending(limit)
+        if groups and isinstance(live.closed, BaseException):
+            raise live.closed
+        takes_over = not live.owned and live.recovered_left <= len(groups)
+        if not groups and not takes_over:
+            return False
+        shares = self._shares(live, groups)
+        commit_id = self._commit_id(groups)
+        self._write_files(live, shares, commit_id)
+        self._at("table.files_written")
+        live.in_doubt = len(groups)
+        try:
+            version = live.table.commit(
+                Kind.APPEND,
+                lambda snapshot: self._plan(live, shares, commit_id, snapshot, takes_over=takes_over),
+            )
+        except OutcomeUnknown:
+            raise
+        except BaseException:
+            live.in_doubt = 0
+            raise
+        live.table.verify(version, commit_id)
+        self._settle(live, groups, shares, version)
+        live.owned = live.owned or takes_over
+        return bool(live.pending)
+
+    def _shares(self, live: Live, groups: Sequence[PendingGroup]) -> list[_Share]:
+        shares: dict[int, _Share] = {}
+        for group in groups:
+            for index, chunk in group.chunks:
+                shares.setdefault(index, _Share(index, live.tails[index])).chunks.append(chunk)
+        return [shares[index] for index in sorted(shares)]
+
+    def _commit_id(self, groups: Sequence[PendingGroup]) -> str:
+        """Derived from the journal, so that a later life recognises a commit of this one."""
+        if not groups:
+            return f"{self._writer.epoch}-takes-over"
+        place = groups[-1].chunks[-1][1].place
+        return f"{place.epoch}-{place.segment}-{place.position}"
+
+    def _write_files(self, live: Live, shares: Sequence[_Share], commit_id: str) -> None:
+        if len(shares) == 1:
+            self._write_file(live, shares[0], commit_id)
+        else:
+            for done in [self._encoders.submit(self._write_file, live, share, commit_id) for share in shares]:
+                done.result()
+
+    def _write_file(self, live: Live, share: _Share, commit_id: str) -> None:
+        batches = live.rows.batches(share.chunks, self._journal)
+        if not batches:
+            return
+        table = pa.Table.from_batches(batches, schema=live.rows.schema).combine_chunks()
+        order = table.column(live.rows.order)
+        base, last = order[0].as_py(), order[-1].as_py()
+        partition = share.index if live.rows.partitioned else -1
+        name = f"{base:020d}-{commit_id}.parquet"
+        path = f"partition={partition}/{name}" if partition >= 0 else name
+        data = encode_parquet(table, Codec(*live.config.parquet_codec), ordered_by=(live.rows.order, "timestamp"))
+        live.table.store.put(live.table.path(path), data)
+        low, high = time_bounds(table)
+        share.file = DataFile(path, partition, base, last, table.num_rows, len(data), low, high, self._clock_ms())
+        if live.rows.keep_in_memory:
+            share.batch = table.to_batches()[0]
+
+    def _plan(
+        self, live: Live, shares: Sequence[_Share], commit_id: str, snapshot: Snapshot, *, takes_over: bool
+    ) -> list[Action]:
+        if snapshot.configuration.get(TOPIC_ID) != live.id:
+            raise PlanOutdated(live.name, "the topic was deleted or created anew")
+        for share in shares:
+            if snapshot.end(share.index) != share.tail.tabled:
+                raise NotOwner(f"{live.name}-{share.index} ends at {snapshot.end(share.index)} in its table")
+        epoch = self._writer.epoch if live.owned or takes_over else snapshot.epoch
+        facts = {"topicId": live.id, "ranges": {str(s.index): [s.tail.tabled, s.next_offset] for s in shares}}
+        actions: list[Action] = [
+            CommitInfo(
+                commit_id,
+                self._clock_ms(),
+                "WRITE",
+                blind_append=True,
+                read_version=snapshot.version,
+                epoch=epoch,
+                facts=facts,
+            )
+        ]
+        actions += [Add(share.file) for share in shares if share.file is not None]
+        actions += [Txn(end_txn(share.index), share.next_offset) for share in shares]
+        actions.append(Txn(EPOCH_TXN, epoch))
+        return actions
+
+    def _settle(self, live: Live, groups: Sequence[PendingGroup], shares: Sequence[_Share], version: int) -> None:
+        for share in shares:
+            merged = share.tail.settle(share.chunks, share.batch, share.next_offset)
+            if merged is not None:
+                self._memory.keep(share.tail, merged)
+        freed = live.pop_pending(len(groups))
+        live.recovered_left = max(0, live.recovered_left - len(groups))
+        live.last_commit = time.monotonic()
+        self._writer.freed(freed)
+        resolve_waiters(live, version)
+        release_journal(self._journal, self._writer)
+
+
+def resolve_waiters(live: Live, version: int) -> None:
+    """Answer those whose ranges are in the table now."""
+    with live.lock:
+        ready = [waiter for waiter in live.table_waiters if is_tabled(live, waiter.ranges)]
+        live.table_waiters = [waiter for waiter in live.table_waiters if waiter not in ready]
+    for waiter in ready:
+        if waiter.future.set_running_or_notify_cancel():
+            waiter.future.set_result(version)
+
+
+def is_tabled(live: Live, ranges: Sequence[OffsetRange]) -> bool:
+    return all(live.tails[given.partition].tabled >= given.next_offset for given in ranges)
+
+
+def release_journal(journal: Journal, writer: Writer) -> None:
+    """Let go of closed segments whose every frame is in its table."""
+    for segment in journal.segments():
+        marks = writer.segments.get(segment, {})
+        if all(tail.tabled >= end for tail, end in list(marks.items())):
+            writer.segments.pop(segment, None)
+            journal.release(segment, aside=segment in writer.aside)

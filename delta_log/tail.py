@@ -1,0 +1,170 @@
+"""The live end of a partition: offsets given out, what is durable, what is in the table, and the newest rows.
+
+    log start ≤ … table end ≤ end offset (high watermark) ≤ next offset
+
+Rows stay here until they are in the table, and after that as long as the cache has room. A chunk whose rows were let
+go before they reached the table is read from the journal.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from delta_log.frames import ARROW, Frame, Place
+from delta_log.rows import Run, decode_arrow, decode_block, to_batches
+from delta_log.types import ProducerStamp
+
+#: What a row costs beside its bytes when it is held as Python objects.
+ROW_OVERHEAD = 100
+
+
+class PayloadReader(Protocol):
+    def read(self, place: Place) -> bytes: ...
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A dense run: as rows, as Arrow, or only as a place in the journal."""
+
+    base_offset: int
+    count: int
+    size: int
+    frame: Frame
+    place: Place
+    run: Run | None = None
+    batch: pa.RecordBatch | None = None
+    payload: bytes | None = None
+    #: its records cannot be read any more; only the offsets are kept, so that they are never given out again
+    lost: bool = False
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.count
+
+
+@dataclass(slots=True)
+class Waiter:
+    """Called once, when the end offset passes `offset` or the partition goes away."""
+
+    offset: int
+    wake: Callable[[], None]
+
+
+class Tail:
+    """One partition's live end. Offsets change under the writer's turn; chunks under this lock."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.tabled = end
+        self.end = end
+        self.next = end
+        self.lock = threading.Lock()
+        self.waiters: list[Waiter] = []
+        self._chunks: list[Chunk] = []
+        self._bases: list[int] = []
+
+    @property
+    def first(self) -> int:
+        """From here on everything durable is in memory or in the journal."""
+        with self.lock:
+            return self._bases[0] if self._bases else self.tabled
+
+    def add(self, chunk: Chunk) -> None:
+        with self.lock:
+            self._chunks.append(chunk)
+            self._bases.append(chunk.base_offset)
+
+    def advance(self, end: int) -> list[Waiter]:
+        """Move the high watermark; returns who waited for it."""
+        with self.lock:
+            self.end = end
+            if not self.waiters:
+                return []
+            woken = [waiter for waiter in self.waiters if waiter.offset < end]
+            self.waiters = [waiter for waiter in self.waiters if waiter.offset >= end]
+            return woken
+
+    def wait(self, waiter: Waiter) -> bool:
+        """Be called when the watermark passes; False when it has already."""
+        with self.lock:
+            if waiter.offset < self.end:
+                return False
+            self.waiters.append(waiter)
+            return True
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        with self.lock:
+            if waiter in self.waiters:
+                self.waiters.remove(waiter)
+
+    def chunks_from(self, offset: int, count: int) -> list[Chunk]:
+        """The chunks that hold the `count` offsets from `offset` on, below the watermark."""
+        with self.lock:
+            first = max(0, bisect_right(self._bases, offset) - 1)
+            last = bisect_right(self._bases, min(offset + count, self.end) - 1)
+            return [chunk for chunk in self._chunks[first:last] if chunk.next_offset > offset]
+
+    def settle(self, chunks: Sequence[Chunk], batch: pa.RecordBatch | None, table_end: int) -> Chunk | None:
+        """Chunks reached the table: one in Arrow takes their place, or nothing does."""
+        with self.lock:
+            self.tabled = max(self.tabled, table_end)
+            if not chunks:
+                return None
+            gone = {id(chunk) for chunk in chunks}
+            at = next((index for index, chunk in enumerate(self._chunks) if id(chunk) in gone), None)
+            kept = [chunk for chunk in self._chunks if id(chunk) not in gone]
+            merged = None
+            if batch is not None and at is not None:
+                first = chunks[0]
+                merged = Chunk(first.base_offset, batch.num_rows, batch.nbytes, first.frame, first.place, None, batch)
+                kept.insert(at, merged)
+            self._chunks, self._bases = kept, [chunk.base_offset for chunk in kept]
+            return merged
+
+    def drop_below(self, offset: int) -> None:
+        """Forget tabled chunks that end at or below `offset`."""
+        with self.lock:
+            keep = 0
+            while keep < len(self._chunks) and self._chunks[keep].next_offset <= min(offset, self.tabled):
+                keep += 1
+            del self._chunks[:keep], self._bases[:keep]
+
+    def clear(self) -> list[Waiter]:
+        """The partition goes away."""
+        with self.lock:
+            self._chunks, self._bases = [], []
+            woken, self.waiters = self.waiters, []
+            return woken
+
+
+def load_batches(chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.RecordBatch]:
+    """The rows of chunks as batches of the file schema, in order."""
+    batches: list[pa.RecordBatch] = []
+    runs: list[Run] = []
+    for chunk in chunks:
+        if chunk.lost:
+            continue
+        if chunk.batch is None:
+            runs.append(load_run(chunk, journal))
+            continue
+        if runs:
+            batches += to_batches(runs)
+            runs = []
+        batches.append(chunk.batch)
+    return batches + to_batches(runs) if runs else batches
+
+
+def load_run(chunk: Chunk, journal: PayloadReader) -> Run:
+    if chunk.run is not None:
+        return chunk.run
+    payload = journal.read(chunk.place)
+    frame = chunk.frame
+    rows: Any = decode_arrow(payload) if frame.kind == ARROW else decode_block(payload)
+    stamp = None if frame.stamp is None else ProducerStamp(*frame.stamp, 0)
+    return Run(chunk.base_offset, rows, stamp)

@@ -1,0 +1,108 @@
+"""The words of the log: small frozen values without behaviour of their own.
+
+An offset names a record of a partition for ever. `next_offset` is where to go on, `last_offset` the last one
+present: a bare "offset" never means both. Timestamps of records are milliseconds since 1970 as in Kafka; tables
+hold microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+Header = tuple[str, bytes | None]
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """What a producer sends. A null key or value is not an empty one."""
+
+    value: bytes | None = None
+    key: bytes | None = None
+    timestamp: int | None = None
+    headers: tuple[Header, ...] | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """A dense run of offsets that one request was given in one partition."""
+
+    partition: int
+    base_offset: int
+    count: int
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.count
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStamp:
+    """Who sent an idempotent request, and the sequence of its first record."""
+
+    producer_id: str
+    epoch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The answer to a durable request.
+
+    `ranges` has one entry per touched partition, in order of partition; it is empty when a duplicate is so old that
+    its offsets are no longer known. `partitions` names the partition of each record of the request.
+    """
+
+    ranges: tuple[OffsetRange, ...]
+    partitions: tuple[int, ...] = ()
+    timestamp: int = 0
+    duplicate: bool = False
+
+    def offsets(self) -> list[int]:
+        """The offset of each record of the request, in the request's order."""
+        following = {r.partition: r.base_offset for r in self.ranges}
+        if len(self.ranges) == 1:
+            only = self.ranges[0]
+            return list(range(only.base_offset, only.next_offset))
+        result: list[int] = []
+        for partition in self.partitions:
+            offset = following[partition]
+            result.append(offset)
+            following[partition] = offset + 1
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One live parquet file of one partition, as the table's log describes it.
+
+    Offsets inside are strictly increasing but, after a key compaction, not dense. `modified_ms` is the commit time
+    of its oldest content.
+    """
+
+    path: str
+    partition: int
+    base_offset: int
+    last_offset: int
+    count: int
+    size: int
+    min_timestamp_ms: int
+    max_timestamp_ms: int
+    modified_ms: int
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """What a reader may ask of a partition: everything in [log_start_offset, end_offset)."""
+
+    log_start_offset: int
+    end_offset: int

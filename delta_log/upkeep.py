@@ -1,0 +1,191 @@
+"""The server's background: fold small files, write checkpoints, clean up, follow what jobs beside us commit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+from delta_log.actions import Action, Add, CommitInfo, Remove
+from delta_log.catalog import DELETED, Catalog
+from delta_log.compaction import plan_fold
+from delta_log.conflicts import Kind
+from delta_log.disk import Probe, no_probe
+from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, StorageRefused
+from delta_log.housekeeping import clean_history, delete_orphans, is_checkpoint_due, write_checkpoint
+from delta_log.live import PRODUCERS_TABLE, Live, producer_batch, producer_rows
+from delta_log.parquet import Codec, encode_parquet, read_file
+from delta_log.producers import survivors
+from delta_log.retention import RetentionPlan, plan_retention
+from delta_log.rewrite import merge_files, move_log_start, remove_files
+from delta_log.schema import PRODUCERS_SCHEMA
+from delta_log.snapshot import Snapshot
+from delta_log.types import DataFile
+
+FOLD_BYTES: Final = 32 * 1024 * 1024
+FOLLOW_EVERY_S: Final = 1.0
+CLEAN_EVERY_S: Final = 60.0
+CLOCK_TOLERANCE_MS: Final = 5 * 60 * 1000
+_PRODUCER_FILES: Final = 20
+_log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Each duty is a method that does one pass over one table; `run_once` does all that is due."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        epoch: int,
+        *,
+        clock_ms: Callable[[], int],
+        lost_ownership: Callable[[LakelogError], None],
+        probe: Probe = no_probe,
+    ) -> None:
+        self._catalog = catalog
+        self._epoch = epoch
+        self._clock_ms = clock_ms
+        self._lost_ownership = lost_ownership
+        self._at = probe
+        self._cleaned: dict[str, float] = {}
+        self._with_orphans: set[str] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lakelog-upkeep", daemon=True)
+
+    def start(self, with_orphans: set[str]) -> None:
+        """`with_orphans`: the topics that an earlier owner was writing to when it ended."""
+        self._with_orphans = set(with_orphans)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def run_once(self) -> None:
+        for live in self._catalog.lives():
+            if self._stop.is_set():
+                return
+            try:
+                self._care_for(live)
+            except NotOwner as error:
+                self._lost_ownership(error)
+            except (PlanOutdated, NotAvailable) as error:
+                _log.warning("upkeep of %s is put off: %s", live.name, error)
+            except LakelogError as error:
+                _log.error("upkeep of %s: %s", live.name, error)
+
+    def fold(self, live: Live) -> int:
+        """Merge small files; returns how many merges were made."""
+        if live.name == PRODUCERS_TABLE:
+            return self._fold_producers(live)
+        folded = 0
+        for index in range(live.partitions):
+            files = live.table.snapshot.files(index)
+            for bin_ in plan_fold(
+                files,
+                fan_in=live.config.fold_files,
+                max_bytes=min(FOLD_BYTES, live.config.segment_bytes),
+                segment_ms=live.config.segment_ms,
+            ):
+                codec = Codec(*live.config.parquet_codec)
+                merge_files(live.table, live.id, bin_, live.rows.schema, codec, self._clock_ms, self._at)
+                self._at("fold.committed")
+                folded += 1
+        return folded
+
+    def retain(self, live: Live, now_ms: int) -> list[RetentionPlan]:
+        """Apply the topic's limits: the log start moves first, then whole files leave."""
+        check_clock(live, self._clock_ms())
+        plans: list[RetentionPlan] = []
+        if not live.config.deletes:
+            return plans
+        for index, tail in enumerate(live.tails):
+            plan = plan_retention(
+                live.table.snapshot.files(index),
+                log_start=tail.start,
+                end=tail.tabled,
+                retention_ms=live.config.retention_ms,
+                retention_bytes=live.config.retention_bytes,
+                segment_ms=live.config.segment_ms,
+                now_ms=now_ms,
+            )
+            if plan is None:
+                continue
+            move_log_start(live.table, live.id, index, plan.new_log_start, self._clock_ms)
+            tail.start = max(tail.start, plan.new_log_start)
+            self._at("retention.start_moved")
+            remove_files(live.table, live.id, [removal.file for removal in plan.removals], self._clock_ms)
+            tail.drop_below(tail.start)
+            plans.append(plan)
+        return plans
+
+    def _run(self) -> None:
+        while not self._stop.wait(FOLLOW_EVERY_S):
+            self.run_once()
+
+    def _care_for(self, live: Live) -> None:
+        now = time.monotonic()
+        if live.deleted:
+            self._bury(live)
+            return
+        if live.closed is not None or not live.owned:
+            return
+        if now - live.last_follow >= FOLLOW_EVERY_S:
+            self._catalog.follow(live)
+        if live.name in self._with_orphans and not live.recovered_left:
+            found = delete_orphans(live, self._epoch)
+            self._with_orphans.discard(live.name)
+            if found:
+                _log.info("deleted %d files of %s that a crash left behind", len(found), live.name)
+        self.fold(live)
+        if is_checkpoint_due(live.table):
+            write_checkpoint(live.table, self._at)
+        if now - self._cleaned.get(live.name, 0.0) >= CLEAN_EVERY_S:
+            self._cleaned[live.name] = now
+            clean_history(live, self._clock_ms(), self._at)
+
+    def _fold_producers(self, live: Live) -> int:
+        """One file of what is still remembered, in place of many."""
+        files = list(live.table.snapshot.files(-1))
+        if len(files) <= _PRODUCER_FILES:
+            return 0
+        tables = [read_file(live.table.store, live.table.path(f.path), PRODUCERS_SCHEMA) for f in files]
+        numbered = producer_rows(pa.concat_tables(tables))
+        kept = {id(row) for row in survivors([row for _, row in numbered])}
+        batch = producer_batch([(seq, row) for seq, row in numbered if id(row) in kept])
+        data = encode_parquet(pa.Table.from_batches([batch]), Codec(), ordered_by=("commit_seq",))
+        base, last = batch.column(0)[0].as_py(), batch.column(0)[-1].as_py()
+        name = f"{base:020d}-{self._epoch}-fold-{last}.parquet"
+        live.table.store.put(live.table.path(name), data)
+        now = self._clock_ms()
+        fresh = DataFile(name, -1, base, last, batch.num_rows, len(data), 0, 0, now)
+
+        def plan(snapshot: Snapshot) -> list[Action]:
+            info = CommitInfo(name, now, "OPTIMIZE", read_version=snapshot.version, epoch=self._epoch)
+            removes = [Remove(f.path, -1, f.size, now, data_change=True) for f in files]
+            return [info, Add(fresh, data_change=True), *removes]
+
+        live.table.commit(Kind.REWRITE, plan)
+        return 1
+
+    def _bury(self, live: Live) -> None:
+        """A deleted topic's directory goes once no plan made for it can be alive any more."""
+        marked = live.table.snapshot.configuration.get(DELETED)
+        if marked is not None and self._clock_ms() - int(marked) > live.config.history_ms:
+            live.table.store.delete_directory(live.table.directory)
+            self._catalog.forget(live)
+
+
+def check_clock(live: Live, now_ms: int) -> None:
+    """Age decides what is deleted: refuse where this host and the store do not agree what time it is."""
+    apart = abs(now_ms - live.table.store.now_ms())
+    if apart > CLOCK_TOLERANCE_MS:
+        raise StorageRefused(
+            "retention",
+            f"this host's clock and the store's are {apart // 1000} s apart; mend the clock first",
+        )
