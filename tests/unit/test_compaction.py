@@ -166,10 +166,10 @@ def test_files_over_half_a_segment_are_large_enough():
     assert compacted(files) == []
 
 
-def test_a_settled_stretch_is_cut_into_bins_of_equal_size():
+def test_a_full_file_is_followed_by_what_still_fits_before_a_large_one():
     files = row_of_files([1] * 13)
     files[12] = replace(files[12], size=900)
-    assert [b.size for b in compacted(files)] == [600, 600]
+    assert [b.size for b in compacted(files)] == [1000, 200]
 
 
 def test_the_last_bin_waits_until_it_doubles_its_largest_file():
