@@ -1,8 +1,8 @@
 """Which neighbouring files become one: the server's quick folds, and the large compaction of a Spark job.
 
-    stretch  = neighbours that may share a file: none large already, together within the span of log time
-    window   = the next files of a stretch that fit into one file
-    settled  = a window that can never grow again, because a file that may not join it follows
+    window  = the next neighbours that may become one file: none large already, together within the limit of
+              bytes and the span of log time
+    settled = a window that can never grow again, because a file that may not join it follows
 
 Log time is the clock that retention goes by: min(newest timestamp, commit time) of the files up to here, so
 it never runs back. With timestamps in order it is their span. A late record or a broken clock cannot move
@@ -14,7 +14,6 @@ and the records stay as they are in any case.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
@@ -90,14 +89,10 @@ def plan_fold(files: Sequence[DataFile], *, fan_in: int, max_bytes: int, segment
     if fan_in < 2:  # noqa: PLR2004 - one file is no merge
         raise ValueError(f"fan_in={fan_in}: it takes two files to merge")
     bins: list[Bin] = []
-    for stretch, settled in _stretches(files, large=max_bytes // 2, span_ms=segment_ms, segment_ms=segment_ms):
-        *full, rest = _fill(stretch, target=max_bytes, limit=max_bytes)
-        bins += [Bin(tuple(window)) for window in full]
-        if settled:
-            bins.append(Bin(tuple(rest)))
-        else:
-            bins += [Bin(tuple(rest[run.start : run.stop])) for run in _tiered(rest, fan_in)]
-    return [bin_ for bin_ in bins if len(bin_.inputs) > 1]
+    for window, settled in _windows(files, limit=max_bytes, span_ms=segment_ms, segment_ms=segment_ms):
+        runs = [_Run(0, len(window), 0)] if settled else _tiered(window, fan_in)
+        bins += [Bin(tuple(window[run.start : run.stop])) for run in runs if run.stop - run.start > 1]
+    return bins
 
 
 def plan_compaction(
@@ -114,68 +109,52 @@ def plan_compaction(
     - Files with content committed less than min_age_ms ago are the live edge: they are the server's.
     - Files over segment_bytes/2 are large enough and left alone.
     - No output spans more than min(segment_ms, retention_ms / 2): retention removes whole files.
-    - A settled stretch is cut into bins of about equal size. A stretch that still grows at its young end is
-      filled from the old end, and its last bin waits until that at least doubles the largest file in it: so a
-      row is written a few times (the log of segment_bytes), however often the job runs.
+    - Every settled window becomes one file: what stays small lies alone between large ones or long pauses.
+    - The window at the young end waits until it at least doubles the largest file in it: so a row is written
+      a few times (the log of segment_bytes), however often the job runs.
     """
     commits = newest_commits(files, segment_ms=segment_ms)
     old = next((i for i, at in enumerate(commits) if now_ms - at < min_age_ms), len(files))
     span_ms = segment_ms if retention_ms is None else min(segment_ms, retention_ms // 2)
-    bins: list[Bin] = []
-    for stretch, settled in _stretches(files[:old], large=segment_bytes // 2, span_ms=span_ms, segment_ms=segment_ms):
-        target = _equal_share(stretch, segment_bytes) if settled else segment_bytes
-        *full, last = _fill(stretch, target=target, limit=segment_bytes)
-        bins += [Bin(tuple(window)) for window in full]
-        if settled or 2 * max(file.size for file in last) <= sum(file.size for file in last):
-            bins.append(Bin(tuple(last)))
-    return [bin_ for bin_ in bins if len(bin_.inputs) > 1]
+    windows = _windows(files[:old], limit=segment_bytes, span_ms=span_ms, segment_ms=segment_ms)
+    return [Bin(tuple(window)) for window, settled in windows if len(window) > 1 and (settled or _doubles(window))]
 
 
-def _stretches(
-    files: Sequence[DataFile], *, large: int, span_ms: int, segment_ms: int
+def _doubles(window: Sequence[DataFile]) -> bool:
+    return 2 * max(file.size for file in window) <= sum(file.size for file in window)
+
+
+def _windows(
+    files: Sequence[DataFile], *, limit: int, span_ms: int, segment_ms: int
 ) -> Iterator[tuple[list[DataFile], bool]]:
-    """The stretches in offset order, each with whether it is settled.
+    """The windows in offset order, each with whether it is settled.
 
+    A file over half the limit is large. A window that the limit closed becomes such a file, and is left alone.
     The span of the newest file settles nothing: it is known for certain only when the next one comes.
     """
     check_in_order(files)
     commits = newest_commits(files, segment_ms=segment_ms)
-    stretch: list[DataFile] = []
-    began = log_time = 0
+    window: list[DataFile] = []
+    began = log_time = size = 0
     for i, (file, committed) in enumerate(zip(files, commits, strict=True)):
         newest = min(file.max_timestamp_ms, committed)
         before = log_time if i else min(file.min_timestamp_ms, newest)
         log_time = max(before, newest)
-        span = max(log_time - began, committed - stretch[0].modified_ms) if stretch else 0
-        if stretch and (file.size > large or span > span_ms):
-            yield stretch, file.size > large or i < len(files) - 1
-            stretch = []
-        if file.size > large:
+        large = file.size > limit // 2
+        if window:
+            full = large or size + file.size > limit
+            span = max(log_time - began, committed - window[0].modified_ms)
+            if full or span > span_ms:
+                yield window, full or i < len(files) - 1
+                window = []
+        if large:
             continue
-        if not stretch:
-            began = min(log_time, max(before, file.min_timestamp_ms))
-        stretch.append(file)
-    if stretch:
-        yield stretch, False
-
-
-def _fill(stretch: Sequence[DataFile], *, target: int, limit: int) -> Iterator[list[DataFile]]:
-    """Windows in order, each closed when it holds the target or the next file would break the limit."""
-    window: list[DataFile] = []
-    size = 0
-    for file in stretch:
-        if window and (size >= target or size + file.size > limit):
-            yield window
-            window, size = [], 0
+        if not window:
+            began, size = min(log_time, max(before, file.min_timestamp_ms)), 0
         window.append(file)
         size += file.size
-    yield window
-
-
-def _equal_share(stretch: Sequence[DataFile], limit: int) -> int:
-    """The size of each, when as few as can be share the whole."""
-    total = sum(file.size for file in stretch)
-    return math.ceil(total / max(1, math.ceil(total / limit)))
+    if window:
+        yield window, False
 
 
 def _tiered(window: Sequence[DataFile], fan_in: int) -> list[_Run]:

@@ -125,9 +125,7 @@ def test_planned_again_after_a_removal_retention_finds_nothing(case):
     st.integers(0, 4000),
     st.integers(0, 3000),
 )
-def test_no_record_younger_than_the_limit_is_removed_even_from_folded_files(
-    commits, groups, passed, retention_ms
-):
+def test_no_record_younger_than_the_limit_is_removed_even_from_folded_files(commits, groups, passed, retention_ms):
     """A record's age counts from its timestamp or its commit, whichever is earlier."""
     segment_ms = 1000
     rows: list[DataFile] = []
@@ -152,9 +150,7 @@ def test_no_record_younger_than_the_limit_is_removed_even_from_folded_files(
     )
     for row in rows[: plan.new_log_start if plan else 0]:
         file = next(f for f in files if f.base_offset <= row.base_offset <= f.last_offset)
-        youngest = max(
-            min(r.max_timestamp_ms, r.modified_ms) for r in rows[file.base_offset : file.last_offset + 1]
-        )
+        youngest = max(min(r.max_timestamp_ms, r.modified_ms) for r in rows[file.base_offset : file.last_offset + 1])
         assert at + passed - youngest > retention_ms
 
 
@@ -186,9 +182,7 @@ def test_deleting_records_removes_what_is_wholly_below_and_cuts_at_most_one_file
     assert isinstance(plan, DeleteRecordsPlan)
     assert plan.new_log_start == wanted
     assert list(plan.remove) == [f for f in files if f.last_offset < wanted]
-    assert [plan.rewrite] * (plan.rewrite is not None) == [
-        f for f in files if f.base_offset < wanted <= f.last_offset
-    ]
+    assert [plan.rewrite] * (plan.rewrite is not None) == [f for f in files if f.base_offset < wanted <= f.last_offset]
 
 
 def check_bins(files: list[DataFile], bins: list[Bin], limit: int, span_ms: int) -> None:

@@ -24,13 +24,9 @@ def row_of_files(counts: Iterable[int], *, size: int = 100, step_ms: int = 1000)
     return files
 
 
-def folded(
-    files: list[DataFile], *, fan_in: int = 4, max_bytes: int = MANY, segment_ms: int = DAY
-) -> list[int]:
+def folded(files: list[DataFile], *, fan_in: int = 4, max_bytes: int = MANY, segment_ms: int = DAY) -> list[int]:
     """How many files each bin takes."""
-    return [
-        len(b.inputs) for b in plan_fold(files, fan_in=fan_in, max_bytes=max_bytes, segment_ms=segment_ms)
-    ]
+    return [len(b.inputs) for b in plan_fold(files, fan_in=fan_in, max_bytes=max_bytes, segment_ms=segment_ms)]
 
 
 def compacted(files: list[DataFile], **changes: int | None) -> list[Bin]:
