@@ -35,6 +35,8 @@ from delta_log.journal.protocol import Payload, Recovered
 from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
 
 SEGMENT_SIZE: Final = 16 * 1024 * 1024
+#: What nobody had time to prepare is kept small, so that the request which needs it waits little.
+_UNPREPARED_SIZE: Final = 1024 * 1024
 _SPARES: Final = 4
 _NAME = re.compile(r"(\d{10})-(\d{10})\.seg")
 _ZEROS: Final = bytes(1024 * 1024)
@@ -184,9 +186,11 @@ class LocalJournal:
         try:
             with self._lock:
                 spare = self._spares.pop() if self._spares and wanted <= self._size else None
+            size = self._size
             if spare is None:
                 spare = self._spare_path()
-                self._fill(spare, max(self._size, wanted))
+                size = max(min(self._size, _UNPREPARED_SIZE), wanted)
+                self._fill(spare, size)
             path = self._path(self._epoch, number)
             self._disk.rename(spare, path)
             self._disk.sync_directory(str(self._directory))
@@ -197,7 +201,7 @@ class LocalJournal:
             self._disk.close(self._fd)
             with self._lock:
                 self._closed_segments.append((self._epoch, self._segment))
-        self._fd, self._segment, self._capacity = fd, number, max(self._size, wanted)
+        self._fd, self._segment, self._capacity = fd, number, size
 
     def _fill(self, path: str, size: int | None = None) -> None:
         fd = self._disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

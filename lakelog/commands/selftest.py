@@ -1,0 +1,141 @@
+"""`lakelog selftest`: sees on this very machine that an acknowledged record survives a kill.
+
+A second process appends to a fresh log and is killed in the middle of it. Then the log is opened again, brought
+into its tables and closed, and the rows as delta-rs reads them are compared with what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import IO, cast
+
+TOPIC = "selftest"
+PARTITIONS = 4
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Append records in a second process, kill it with SIGKILL in the middle, recover, and compare the rows that "
+        "delta-rs reads with the records that were acknowledged."
+    )
+    parser.add_argument("--records", type=_positive, default=1000, help="records to see acknowledged (default 1000)")
+    parser.add_argument("--show", type=int, default=12, help="rows to print, -1 for all (default 12)")
+    parser.add_argument("--dir", type=Path, help="an empty or absent directory to use and keep (default: a temporary)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from delta_log import Log
+
+    if args.dir is not None and args.dir.exists() and any(args.dir.iterdir()):
+        print(f"lakelog selftest: {args.dir} is not empty; name an empty or absent directory", file=sys.stderr)
+        return 2
+    with _folder(args.dir) as root:
+        print(f"1. A second process appends {args.records} records and more to a log in {root}")
+        acknowledged = _append_and_kill(root, args.records)
+        print(f"2. It was killed (SIGKILL) after {len(acknowledged)} acknowledgements")
+        with Log.open(root) as log:
+            print(f"3. Opened again: {log.recovery}")
+            location = log.table_location(TOPIC)
+        rows = _rows(location)
+        print(f"4. The table as delta-rs reads it, {len(rows)} rows, {location}")
+        _print_rows(rows, args.show)
+        wrong = _differences(acknowledged, rows)
+        for line in wrong[:20]:
+            print(f"   {line}", file=sys.stderr)
+        if wrong:
+            print(f"lakelog selftest: {len(wrong)} records differ", file=sys.stderr)
+            return 1
+        print(f"All {len(acknowledged)} acknowledged records are there, each once, at its offset.")
+        return 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it must be 1 or more")
+    return number
+
+
+@contextlib.contextmanager
+def _folder(chosen: Path | None) -> Generator[Path]:
+    if chosen is not None:
+        yield chosen.absolute()
+        return
+    made = Path(tempfile.mkdtemp(prefix="lakelog-selftest-"))
+    try:
+        yield made / "data"
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _append_and_kill(root: Path, records: int) -> dict[tuple[int, int], str]:
+    """Partition and offset of every record that the second process saw acknowledged, with its value."""
+    acknowledged: dict[tuple[int, int], str] = {}
+    command = [sys.executable, "-m", "lakelog.commands.selftest_writer", str(root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:  # noqa: S603 - a program of ours
+        lines = cast("IO[str]", writer.stdout)
+        for line in lines:
+            partition, offset, value = json.loads(line)
+            acknowledged[partition, offset] = value
+            if len(acknowledged) >= records:
+                writer.send_signal(signal.SIGKILL)
+                break
+        acknowledged.update(_complete_lines(lines.read()))
+    if len(acknowledged) < records:
+        raise RuntimeError(f"the writing process ended with {writer.returncode} before it had appended enough")
+    return acknowledged
+
+
+def _complete_lines(rest: str) -> dict[tuple[int, int], str]:
+    """What was still in the pipe; the last line may have been cut by the kill."""
+    found: dict[tuple[int, int], str] = {}
+    for line in rest.splitlines(keepends=True):
+        if line.endswith("\n"):
+            partition, offset, value = json.loads(line)
+            found[partition, offset] = value
+    return found
+
+
+def _rows(location: str) -> dict[tuple[int, int], list[str]]:
+    from delta_log import readers
+
+    rows: dict[tuple[int, int], list[str]] = {}
+    for row in readers.read_table(location, ("partition", "offset", "value")).to_pylist():
+        rows.setdefault((row["partition"], row["offset"]), []).append(row["value"].decode())
+    return rows
+
+
+def _print_rows(rows: dict[tuple[int, int], list[str]], show: int) -> None:
+    ordered = sorted(rows)
+    shown = ordered if show < 0 else ordered[:show]
+    print(f"   {'partition':>9}  {'offset':>8}  value")
+    for partition, offset in shown:
+        print(f"   {partition:>9}  {offset:>8}  {', '.join(rows[partition, offset])}")
+    if len(shown) < len(ordered):
+        print(f"   … and {len(ordered) - len(shown)} more")
+
+
+def _differences(acknowledged: dict[tuple[int, int], str], rows: dict[tuple[int, int], list[str]]) -> list[str]:
+    """What contradicts a promise: an acknowledged record absent, changed or twice, or a gap between offsets."""
+    wrong = [
+        f"partition {place[0]} offset {place[1]}: acknowledged {value!r}, stored {rows.get(place, 'nothing')!r}"
+        for place, value in sorted(acknowledged.items())
+        if rows.get(place) != [value]
+    ]
+    for partition in range(PARTITIONS):
+        offsets = sorted(offset for of, offset in rows if of == partition)
+        if offsets != list(range(len(offsets))):
+            wrong.append(f"partition {partition}: its offsets have gaps")
+    values = [value for stored in rows.values() for value in stored]
+    if len(values) != len(set(values)):
+        wrong.append("a record is stored twice")
+    return wrong
