@@ -208,10 +208,21 @@ def _split(block: RowBlock, assignment: Sequence[int], partitions: int) -> list[
     first = assignment[0]
     if partitions == 1 or len(assignment) == 1 or assignment.count(first) == len(assignment):
         return [(first, block)]
-    places: dict[int, list[int]] = {}
+    places = group_places(assignment, partitions)
+    return [(partition, _gather(block, indexes)) for partition, indexes in places]
+
+
+def group_places(assignment: Sequence[int], partitions: int) -> list[tuple[int, list[int]]]:
+    """The places of each partition that is touched, in order of partition."""
+    if partitions > len(assignment):
+        few: dict[int, list[int]] = {}
+        for index, partition in enumerate(assignment):
+            few.setdefault(partition, []).append(index)
+        return sorted(few.items())
+    places: list[list[int]] = [[] for _ in range(partitions)]
     for index, partition in enumerate(assignment):
-        places.setdefault(partition, []).append(index)
-    return [(partition, _gather(block, places[partition])) for partition in sorted(places)]
+        places[partition].append(index)
+    return [(partition, indexes) for partition, indexes in enumerate(places) if indexes]
 
 
 def _gather(block: RowBlock, indexes: list[int]) -> RowBlock:

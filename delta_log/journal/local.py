@@ -16,6 +16,7 @@ import re
 import threading
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +38,9 @@ from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
 SEGMENT_SIZE: Final = 16 * 1024 * 1024
 #: What nobody had time to prepare is kept small, so that the request which needs it waits little.
 _UNPREPARED_SIZE: Final = 1024 * 1024
-_SPARES: Final = 4
+#: How many empty segments are kept, and how many are made before they are needed.
+_SPARES: Final = 16
+_AHEAD: Final = 2
 _NAME = re.compile(r"(\d{10})-(\d{10})\.seg")
 _ZEROS: Final = bytes(1024 * 1024)
 _log = logging.getLogger(__name__)
@@ -71,6 +74,8 @@ class LocalJournal:
         self._spares: list[str] = []
         self._spare_names = 0
         self._lock = threading.Lock()
+        self._asked = False
+        self._preparing = ThreadPoolExecutor(1, thread_name_prefix="lakelog-journal")
 
     def recover(self) -> Recovered:
         make_directories(self._disk, self._directory)
@@ -104,6 +109,9 @@ class LocalJournal:
         self._number += 1
         self._synced = (self._segment, position + total)
         self._previous = notes_of(frames)
+        if not self._asked and 2 * (position + total) > self._capacity:
+            self._asked = True
+            self._preparing.submit(self._prepare_spares)
         return self._places(position + HEADER_SIZE + len(directory), payloads)
 
     def read(self, place: Place) -> bytes:
@@ -139,19 +147,25 @@ class LocalJournal:
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1
+        self._preparing.shutdown(wait=True, cancel_futures=True)
         if empty and self._broken is None:
             for name in os.listdir(self._directory):
                 if _NAME.fullmatch(name) or name.startswith("spare-"):
                     self._disk.unlink(str(self._directory / name))
             self._disk.sync_directory(str(self._directory))
 
-    def prepare_spare(self) -> None:
-        """Have a zero-filled file ready before it is needed; called off the acknowledgement path."""
-        with self._lock:
-            wanted = not self._spares and self._broken is None
-            path = self._spare_path() if wanted else ""
-        if wanted:
-            self._fill(path)
+    def _prepare_spares(self) -> None:
+        """Have zero-filled files ready before they are needed, off the acknowledgement path."""
+        while True:
+            with self._lock:
+                if len(self._spares) >= _AHEAD:
+                    return
+                path = self._spare_path()
+            try:
+                self._fill(path)
+            except OSError as error:
+                _log.warning("no spare journal segment could be made: %s", error)
+                return
             with self._lock:
                 self._spares.append(path)
 
@@ -202,6 +216,7 @@ class LocalJournal:
             with self._lock:
                 self._closed_segments.append((self._epoch, self._segment))
         self._fd, self._segment, self._capacity = fd, number, size
+        self._asked = False
 
     def _fill(self, path: str, size: int | None = None) -> None:
         fd = self._disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

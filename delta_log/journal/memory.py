@@ -46,9 +46,6 @@ class MemoryJournal:
         if aside and group is not None:
             self.aside[segment] = group
 
-    def prepare_spare(self) -> None:
-        """Nothing to prepare."""
-
     def close(self, *, empty: bool) -> None:
         if empty:
             self._groups.clear()

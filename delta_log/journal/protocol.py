@@ -57,10 +57,6 @@ class Journal(Protocol):
         """
         ...
 
-    def prepare_spare(self) -> None:
-        """Do ahead what would make a later append wait."""
-        ...
-
     def close(self, *, empty: bool) -> None:
         """Stop. `empty` says that everything is in the tables: then nothing of the journal stays."""
         ...
