@@ -165,7 +165,11 @@ def find_lost(scans: Sequence[SegmentScan]) -> tuple[list[Lost], list[str]]:
     lost: list[Lost] = []
     untraceable: list[str] = []
     expected: int | None = None
+    before: int | None = None
     for scan in scans:
+        if before is not None and scan.segment != before + 1:
+            expected = None  # the segments in between were released: all of them is in the tables
+        before = scan.segment
         for group in scan.groups:
             number = group.header.number
             if expected is not None and number > expected:

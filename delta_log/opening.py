@@ -128,7 +128,7 @@ def _compose(
     encoders = ThreadPoolExecutor(settings.table_workers, thread_name_prefix="lakelog-encode")
     memory = TailMemory(settings.tail_bytes)
     tabling = Tabling(journal, writer, encoders, memory, clock_ms=clock_ms, probe=probe)
-    upkeep = Upkeep(catalog, epoch, clock_ms=clock_ms, lost_ownership=lost_ownership, probe=probe)
+    upkeep = Upkeep(catalog, journal, writer, clock_ms=clock_ms, lost_ownership=lost_ownership, probe=probe)
     return Running(root, info, epoch, catalog, journal, writer, tabler, upkeep, encoders, Report())
 
 

@@ -10,7 +10,7 @@ else                                      live again, at its offsets
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -75,56 +75,92 @@ def recover(journal: Journal, writer: Writer, open_topic: OpenTopic) -> Report:
             f"({'; '.join(found.damage)})",
         )
     report = Report(found.segments, found.size, torn=found.torn, damage=found.damage)
-    lives = _open_lives(found, open_topic, report)
-    pinned = Tail(0, 0)
-    group: dict[str, PendingGroup] = {}
-    place: Place | None = None
-    for item in found.frames:
-        frame = item.frame
-        if place is not None and _group_key(item.place) != _group_key(place):
-            _close_group(writer, lives, group)
-        place = item.place
-        segment = (item.place.epoch, item.place.segment)
-        if frame.kind == DECISION:
-            _note_decision(report, frame, journal.read(item.place))
-            continue
-        if frame.topic in report.closed:
-            writer.segments.setdefault(segment, {})[pinned] = 1
-            continue
-        live = lives.get(frame.topic)
-        chunk = _replay(live, item, report) if live is not None else None
-        if live is None:
-            _set_aside(writer, report, item, "there is no such table")
-        elif isinstance(chunk, str):
-            _set_aside(writer, report, item, chunk)
-        elif chunk is not None:
-            owner = group.setdefault(live.name, PendingGroup([]))
-            owner.chunks.append((frame.partition, chunk))
-            owner.size += chunk.size
-            writer.segments.setdefault(segment, {})[live.tails[frame.partition]] = chunk.next_offset
-    _close_group(writer, lives, group)
+    lives: dict[str, Live] = {}
+    for name, items in _by_topic(found, journal, report).items():
+        live = _open(name, open_topic, report)
+        if live is not None:
+            lives[name] = live
+            _replay_topic(writer, live, items, report)
+        elif name in report.closed:
+            _pin(writer, items)
+        else:
+            for item in items:
+                _set_aside(writer, report, item, "there is no such table")
     for lost in found.lost:
         _keep_lost_offsets(writer, lives, report, lost.note, lost.why)
     return report
 
 
-def _open_lives(found: Recovered, open_topic: OpenTopic, report: Report) -> dict[str, Live]:
-    names = {item.frame.topic for item in found.frames if item.frame.kind != DECISION}
-    names |= {lost.note.topic for lost in found.lost}
-    lives: dict[str, Live] = {}
-    for name in sorted(names):
-        try:
-            live = open_topic(name)
-        except LakelogError as error:
-            report.closed[name] = error
-            _log.error("topic %s is closed: %s", name, error)
-            continue
-        if live is not None:
-            lives[name] = live
-    return lives
+def _by_topic(found: Recovered, journal: Journal, report: Report) -> dict[str, list[FoundFrame]]:
+    """The frames of each topic as they were written; decisions are noted apart."""
+    topics: dict[str, list[FoundFrame]] = {lost.note.topic: [] for lost in found.lost}
+    for item in found.frames:
+        if item.frame.kind == DECISION:
+            payload = msgspec.msgpack.decode(journal.read(item.place))
+            report.decisions.append((item.frame.topic, item.frame.topic_id, payload))
+        else:
+            topics.setdefault(item.frame.topic, []).append(item)
+    return topics
 
 
-def _group_key(place: Place) -> tuple[int, int]:
+def _open(name: str, open_topic: OpenTopic, report: Report) -> Live | None:
+    try:
+        return open_topic(name)
+    except LakelogError as error:
+        report.closed[name] = error
+        _log.error("topic %s is closed: %s", name, error)
+        return None
+
+
+def _pin(writer: Writer, items: Sequence[FoundFrame]) -> None:
+    """What belongs to a closed topic stays in the journal until it is mended."""
+    never = Tail(0, 0)
+    for item in items:
+        writer.segments.setdefault(_segment(item.place), {})[never] = 1
+
+
+def _replay_topic(writer: Writer, live: Live, items: list[FoundFrame], report: Report) -> None:
+    """Make frames live again, a group for each segment, so that what was one unit is tabled in one commit.
+
+    Frames that were copied forward lie behind later ones: then all are put in order, and are one group.
+    """
+    in_order = _is_in_order(items)
+    if not in_order:
+        items.sort(key=lambda item: item.frame.base_offset)
+    group, segment = PendingGroup([]), (-1, -1)
+    for item in items:
+        if in_order and _segment(item.place) != segment:
+            _add_group(writer, live, group)
+            group, segment = PendingGroup([]), _segment(item.place)
+        outcome = _replay(live, item, report)
+        if isinstance(outcome, str):
+            _set_aside(writer, report, item, outcome)
+        elif outcome is not None:
+            index = item.frame.partition
+            group.chunks.append((index, outcome))
+            group.size += outcome.size
+            writer.segments.setdefault(_segment(item.place), {})[live.tails[index]] = outcome.next_offset
+    _add_group(writer, live, group)
+
+
+def _is_in_order(items: Sequence[FoundFrame]) -> bool:
+    last: dict[tuple[str, int], int] = {}
+    for item in items:
+        key = (item.frame.topic_id, item.frame.partition)
+        if item.frame.base_offset < last.get(key, 0):
+            return False
+        last[key] = item.frame.base_offset
+    return True
+
+
+def _add_group(writer: Writer, live: Live, group: PendingGroup) -> None:
+    if group.chunks:
+        live.add_pending(group)
+        live.recovered_left += 1
+        writer.untabled += group.size
+
+
+def _segment(place: Place) -> tuple[int, int]:
     return place.epoch, place.segment
 
 
@@ -181,24 +217,10 @@ def _keep_lost_offsets(writer: Writer, lives: dict[str, Live], report: Report, n
     frame = Frame(0, live.name, live.id, note.partition, tail.next, end - tail.next, writer.epoch, 0, 0, 0)
     chunk = Chunk(tail.next, end - tail.next, 0, frame, Place(writer.epoch, -1, end, 0), lost=True)
     _show(tail, chunk)
-    live.add_pending(PendingGroup([(note.partition, chunk)]))
-    live.recovered_left += 1
-
-
-def _close_group(writer: Writer, lives: dict[str, Live], group: dict[str, PendingGroup]) -> None:
-    for name, pending in group.items():
-        live = lives[name]
-        live.add_pending(pending)
-        live.recovered_left += 1
-        writer.untabled += pending.size
-    group.clear()
+    _add_group(writer, live, PendingGroup([(note.partition, chunk)]))
 
 
 def _set_aside(writer: Writer, report: Report, item: FoundFrame, why: str) -> None:
     frame = item.frame
-    writer.aside.add((item.place.epoch, item.place.segment))
+    writer.aside.add(_segment(item.place))
     report.aside.append(f"{frame.topic}-{frame.partition} {frame.base_offset} to {frame.next_offset - 1} ({why})")
-
-
-def _note_decision(report: Report, frame: Frame, payload: bytes) -> None:
-    report.decisions.append((frame.topic, frame.topic_id, msgspec.msgpack.decode(payload)))

@@ -16,6 +16,7 @@ from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import NotOwner, OutcomeUnknown, PlanOutdated
 from delta_log.journal import Journal
+from delta_log.journal_care import release_journal
 from delta_log.live import Live, PendingGroup
 from delta_log.parquet import Codec, encode_parquet, time_bounds
 from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn
@@ -198,12 +199,3 @@ def resolve_waiters(live: Live, version: int) -> None:
 
 def is_tabled(live: Live, ranges: Sequence[OffsetRange]) -> bool:
     return all(live.tails[given.partition].tabled >= given.next_offset for given in ranges)
-
-
-def release_journal(journal: Journal, writer: Writer) -> None:
-    """Let go of closed segments whose every frame is in its table."""
-    for segment in journal.segments():
-        marks = writer.segments.get(segment, {})
-        if all(tail.tabled >= end for tail, end in list(marks.items())):
-            writer.segments.pop(segment, None)
-            journal.release(segment, aside=segment in writer.aside)

@@ -17,6 +17,8 @@ from delta_log.conflicts import Kind
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, StorageRefused
 from delta_log.housekeeping import clean_history, delete_orphans, is_checkpoint_due, write_checkpoint
+from delta_log.journal import Journal
+from delta_log.journal_care import copy_forward
 from delta_log.live import PRODUCERS_TABLE, Live, producer_batch, producer_rows
 from delta_log.parquet import Codec, encode_parquet, read_file
 from delta_log.producers import survivors
@@ -25,6 +27,7 @@ from delta_log.rewrite import merge_files, move_log_start, remove_files
 from delta_log.schema import PRODUCERS_SCHEMA
 from delta_log.snapshot import Snapshot
 from delta_log.types import DataFile
+from delta_log.writer import Writer
 
 FOLD_BYTES: Final = 32 * 1024 * 1024
 FOLLOW_EVERY_S: Final = 1.0
@@ -40,14 +43,17 @@ class Upkeep:
     def __init__(
         self,
         catalog: Catalog,
-        epoch: int,
+        journal: Journal,
+        writer: Writer,
         *,
         clock_ms: Callable[[], int],
         lost_ownership: Callable[[LakelogError], None],
         probe: Probe = no_probe,
     ) -> None:
         self._catalog = catalog
-        self._epoch = epoch
+        self._journal = journal
+        self._writer = writer
+        self._epoch = writer.epoch
         self._clock_ms = clock_ms
         self._lost_ownership = lost_ownership
         self._at = probe
@@ -67,6 +73,7 @@ class Upkeep:
             self._thread.join()
 
     def run_once(self) -> None:
+        self._shorten_journal()
         for live in self._catalog.lives():
             if self._stop.is_set():
                 return
@@ -127,6 +134,15 @@ class Upkeep:
     def _run(self) -> None:
         while not self._stop.wait(FOLLOW_EVERY_S):
             self.run_once()
+
+    def _shorten_journal(self) -> None:
+        try:
+            copied = copy_forward(self._journal, self._writer, self._catalog.lives())
+        except LakelogError as error:
+            _log.warning("the journal cannot be shortened: %s", error)
+            return
+        if copied:
+            _log.info("copied %d frames of tables that are behind to the journal's newest segment", copied)
 
     def _care_for(self, live: Live) -> None:
         now = time.monotonic()
