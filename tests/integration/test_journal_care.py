@@ -1,0 +1,97 @@
+"""A journal stays short, whatever one of its tables does."""
+
+from pathlib import Path
+
+from delta_log import Log, Record, Settings
+from delta_log.errors import StorageRefused
+from delta_log.journal_care import copy_forward
+from delta_log.roots import LocalRoot
+from delta_log.stores import LocalStore
+
+SEGMENT = 16 * 1024
+SETTINGS = Settings(upkeep=False, segment_bytes=SEGMENT)
+SLOW = {"lakelog.commit.interval.ms": 3_600_000, "lakelog.commit.bytes": 2**31 - 1}
+
+
+class RefusingStore(LocalStore):
+    """Refuses whatever belongs to one topic, once told to."""
+
+    refused = ""
+
+    def put(self, path, data):
+        if self.refused and path.startswith(f"topics/{self.refused}/"):
+            raise StorageRefused(path, "the test says so")
+        super().put(path, data)
+
+
+class RefusingRoot(LocalRoot):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, segment_size=SEGMENT)
+        self.refusing = RefusingStore(self.path)
+
+    @property
+    def store(self):
+        return self.refusing
+
+
+def crash(log: Log) -> None:
+    """What is left when the process dies: no table follows, nothing is tidied up."""
+    running = log._running
+    running.writer.close()
+    running.tabler.stop([])
+    running.encoders.shutdown()
+    running.journal.close(empty=False)
+    running.root.let_go()
+
+
+def values(log: Log, topic: str) -> list[bytes | None]:
+    return [record.value for fetched in log.scan(topic, 0) for record in fetched.records()]
+
+
+def test_a_stuck_table_does_not_hold_the_segments_of_the_others_back(tmp_path: Path):
+    root = RefusingRoot(tmp_path / "root")
+    log = Log.open(root, settings=SETTINGS)
+    for topic in ("stuck", "busy"):
+        log.create_topic(topic, config=SLOW)
+    log.append("stuck", [Record(b"first")])
+    root.refusing.refused = "stuck"
+    parts = log._running
+    for number in range(200):
+        log.append("busy", [Record(b"%06d" % number * 100)])
+        if number % 20 == 0:
+            log.append("stuck", [Record(b"stuck %d" % number)])
+            log.flush("busy")
+            while copy_forward(parts.journal, parts.writer, parts.catalog.lives(), kept_segments=2):
+                pass
+            assert len(parts.journal.segments()) <= 3
+    crash(log)
+
+    expected = [b"first", *(b"stuck %d" % number for number in range(0, 200, 20))]
+    with Log.open(tmp_path / "root", settings=SETTINGS) as again:
+        assert "LOST" not in again.recovery
+        assert values(again, "stuck") == expected
+        assert values(again, "busy") == [b"%06d" % number * 100 for number in range(200)]
+        again.flush()
+        assert values(again, "stuck") == expected
+
+
+def test_segments_released_from_the_middle_are_not_taken_for_lost(tmp_path: Path):
+    root = RefusingRoot(tmp_path / "root")
+    log = Log.open(root, settings=SETTINGS)
+    for topic in ("stuck", "busy"):
+        log.create_topic(topic, config=SLOW)
+    root.refusing.refused = "stuck"
+    log.append("stuck", [Record(b"kept")])
+    for number in range(100):
+        log.append("busy", [Record(b"%06d" % number * 100)])
+    log.flush("busy")
+    log.append("busy", [Record(b"last")])
+    numbers = [number for _, number in log._running.journal.segments()]
+    crash(log)
+    assert numbers[0] == 0
+    assert max(number for _, number in log._running.journal.segments()) < 3, "segments in between were released"
+
+    with Log.open(tmp_path / "root", settings=SETTINGS) as again:
+        assert "LOST" not in again.recovery
+        assert values(again, "stuck") == [b"kept"]
+        assert values(again, "busy")[-1] == b"last"
