@@ -44,6 +44,7 @@ class Settings:
     segment_bytes: int = SEGMENT_SIZE
     upkeep: bool = True
     max_block_s: float = 60.0
+    producer_expiration_ms: int = 86_400_000
 
 
 @dataclass(slots=True)
@@ -90,8 +91,9 @@ def start(
 def stop(running: Running) -> bool:
     """Everything into the tables, the journal emptied, the root let go; True when nothing stayed behind."""
     running.upkeep.stop()
+    lost = running.writer.fatal is not None
     running.writer.alone(running.writer.close)
-    complete = running.tabler.stop(running.catalog.lives())
+    complete = running.tabler.stop([] if lost else running.catalog.lives()) and not lost
     running.encoders.shutdown(wait=True)
     running.journal.close(empty=complete and not running.report.closed and not running.writer.aside)
     running.root.let_go()
@@ -128,7 +130,15 @@ def _compose(
     encoders = ThreadPoolExecutor(settings.table_workers, thread_name_prefix="lakelog-encode")
     memory = TailMemory(settings.tail_bytes)
     tabling = Tabling(journal, writer, encoders, memory, clock_ms=clock_ms, probe=probe)
-    upkeep = Upkeep(catalog, journal, writer, clock_ms=clock_ms, lost_ownership=lost_ownership, probe=probe)
+    upkeep = Upkeep(
+        catalog,
+        journal,
+        writer,
+        clock_ms=clock_ms,
+        producer_expiration_ms=settings.producer_expiration_ms,
+        lost_ownership=lost_ownership,
+        probe=probe,
+    )
     return Running(root, info, epoch, catalog, journal, writer, tabler, upkeep, encoders, Report())
 
 

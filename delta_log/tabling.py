@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -33,15 +34,17 @@ class TailMemory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
+        self._lock = threading.Lock()
         self._kept: deque[tuple[Tail, Chunk]] = deque()
 
     def keep(self, tail: Tail, chunk: Chunk) -> None:
-        self._kept.append((tail, chunk))
-        self.held += chunk.size
-        while self.held > self.limit and self._kept:
-            owner, oldest = self._kept.popleft()
-            self.held -= oldest.size
-            owner.drop_below(oldest.next_offset)
+        with self._lock:
+            self._kept.append((tail, chunk))
+            self.held += chunk.size
+            while self.held > self.limit and self._kept:
+                owner, oldest = self._kept.popleft()
+                self.held -= oldest.size
+                owner.drop_below(oldest.next_offset)
 
 
 @dataclass(slots=True)
@@ -84,6 +87,8 @@ class Tabling:
 
         Where nothing is left of what an earlier owner journaled, the table becomes ours in the same commit.
         """
+        if isinstance(self._writer.fatal, NotOwner):
+            raise self._writer.fatal
         groups = live.peek_pending(limit)
         if groups and isinstance(live.closed, BaseException):
             raise live.closed

@@ -47,6 +47,7 @@ class Upkeep:
         writer: Writer,
         *,
         clock_ms: Callable[[], int],
+        producer_expiration_ms: int,
         lost_ownership: Callable[[LakelogError], None],
         probe: Probe = no_probe,
     ) -> None:
@@ -55,6 +56,7 @@ class Upkeep:
         self._writer = writer
         self._epoch = writer.epoch
         self._clock_ms = clock_ms
+        self._producer_expiration_ms = producer_expiration_ms
         self._lost_ownership = lost_ownership
         self._at = probe
         self._cleaned: dict[str, float] = {}
@@ -163,6 +165,9 @@ class Upkeep:
             write_checkpoint(live.table, self._at)
         if now - self._cleaned.get(live.name, 0.0) >= CLEAN_EVERY_S:
             self._cleaned[live.name] = now
+            if live.name == PRODUCERS_TABLE:
+                silent_since = self._clock_ms() - self._producer_expiration_ms
+                self._writer.alone(lambda: self._writer.producers.expire(silent_since))
             clean_history(live, self._clock_ms(), self._at)
 
     def _fold_producers(self, live: Live) -> int:
@@ -172,7 +177,9 @@ class Upkeep:
             return 0
         tables = [read_file(live.table.store, live.table.path(f.path), PRODUCERS_SCHEMA) for f in files]
         numbered = producer_rows(pa.concat_tables(tables))
-        kept = {id(row) for row in survivors([row for _, row in numbered])}
+        silent_since = self._clock_ms() - self._producer_expiration_ms
+        kept = {id(row) for row in survivors([row for _, row in numbered]) if row.timestamp_ms >= silent_since}
+        kept = kept or {id(numbered[-1][1])}
         batch = producer_batch([(seq, row) for seq, row in numbered if id(row) in kept])
         data = encode_parquet(pa.Table.from_batches([batch]), Codec(), ordered_by=("commit_seq",))
         base, last = batch.column(0)[0].as_py(), batch.column(0)[-1].as_py()

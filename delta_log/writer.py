@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from delta_log.errors import Closed, LakelogError, NotOwner, OutcomeUnknown, Overloaded, TopicClosed, UnknownTopic
+from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, StorageRefused, TopicClosed, UnknownTopic
 from delta_log.frames import DECISION, PRODUCERS, Frame, Place
 from delta_log.journal import Journal
 from delta_log.live import PRODUCERS_TABLE, Live, PendingGroup, producer_payload
@@ -258,7 +258,7 @@ class Writer:
         for undo in reversed(group.undo):
             self.producers.undo(undo)
         if not isinstance(error, LakelogError):
-            self.fatal = NotOwner(f"the journal failed in an unforeseen way: {error!r}")
+            self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
         for unit in group.units:
             unit.error = unit.error or error
             unit.result = None
