@@ -5,6 +5,9 @@ offsets), and the frames' payloads. Header, directory and each payload have a ch
 leaves the others readable. The header also says how far the journal was known synced before the group was written,
 and the directory repeats the ranges of the group before: with both, a torn end and a damaged middle can be told
 apart, and the offsets of a damaged group are still known.
+
+What a producer sends is never taken for a group, though a group is looked for in the middle of everything: each life
+of a journal draws a random number that nobody outside learns, and its headers carry it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Final
 import msgspec
 
 MAGIC: Final = b"LKLG"
-_HEADER: Final = struct.Struct("<4sIQQQQQIIQ")
+_HEADER: Final = struct.Struct("<4sIQQQQQQQIIQ")
 HEADER_SIZE: Final = _HEADER.size
 
 ROWS: Final = 0
@@ -63,9 +66,13 @@ class Directory(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupHeader(msgspec.Struct, gc=False, frozen=True):
+    """`number` counts the groups of a life, `index` those of its segment: what is missing can be counted."""
+
+    life: int
     epoch: int
     segment: int
     number: int
+    index: int
     synced_segment: int
     synced_length: int
     directory_length: int
@@ -95,9 +102,11 @@ def encode_directory(previous: list[RangeNote], frames: list[Frame]) -> bytes:
 
 def encode_header(header: GroupHeader) -> bytes:
     fields = (
+        header.life,
         header.epoch,
         header.segment,
         header.number,
+        header.index,
         header.synced_segment,
         header.synced_length,
         header.directory_length,

@@ -1,9 +1,9 @@
-"""What a journal segment holds, found from nothing but its bytes.
+"""What a journal segment holds, found from nothing but its bytes and its name.
 
 Two marks tell a torn end from a damaged middle: every group says how far the journal was synced before it was
-written, and a later segment proves the whole of an earlier one. What lies beyond the last mark may be half a write
-that nobody was ever told of: it is cut. What is damaged below a mark was acknowledged: it is named and stepped over,
-and its offsets are taken from the note in the group behind it.
+written, and a later segment proves an earlier one whole, as nobody goes on to the next before all is synced. What
+lies beyond the last mark may be half a write that nobody was ever told of: it is cut. What is damaged below a mark
+was acknowledged: it is named and stepped over, and its offsets are taken from the note in the group behind it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from delta_log.frames import (
     RangeNote,
     decode_directory,
     decode_header,
+    notes_of,
 )
 
 
@@ -54,6 +55,7 @@ class FoundGroup:
 class SegmentScan:
     """The readable groups of one segment. `end` is where its content stops."""
 
+    life: int
     epoch: int
     segment: int
     groups: list[FoundGroup] = field(default_factory=list[FoundGroup])
@@ -61,19 +63,29 @@ class SegmentScan:
     end: int = 0
     torn: bool = False
 
+    @property
+    def groups_end(self) -> int:
+        return self.groups[-1].end if self.groups else 0
 
-def scan_segment(data: bytes, *, epoch: int, segment: int, synced_length: int = 0) -> SegmentScan:
-    """Read a segment. `synced_length` is what a later segment proves of this one; 0 when there is none."""
-    scan = SegmentScan(epoch, segment)
+
+def scan_segment(
+    data: bytes, *, life: int, epoch: int, segment: int, closed: bool = False, synced_length: int = 0
+) -> SegmentScan:
+    """Read a segment. `closed`: there is a later one. `synced_length` is what that one says of this; 0 for nothing."""
+    scan = SegmentScan(life, epoch, segment)
     gaps = _find_groups(data, scan)
     mark = max([synced_length, *(_mark(group.header) for group in scan.groups)])
     for index, group in enumerate(scan.groups):
-        if not group.sound and group.end > mark:
+        if not group.sound and group.end > mark and not closed:
             del scan.groups[index:]
             scan.torn = True
             break
-    scan.end = scan.groups[-1].end if scan.groups else 0
-    _name_damage(data, scan, gaps, mark)
+    headless = _own_header(memoryview(data)[scan.groups_end :], scan)
+    if headless is not None and closed:
+        mark = max(mark, scan.groups_end + headless.size)
+    scan.end = max(mark, scan.groups_end)
+    scan.torn = scan.torn or (headless is not None and scan.end == scan.groups_end)
+    _name_damage(scan, gaps)
     return scan
 
 
@@ -86,9 +98,9 @@ def _find_groups(data: bytes, scan: SegmentScan) -> list[tuple[int, int]]:
     gaps: list[tuple[int, int]] = []
     position, number = 0, 0
     while True:
-        group = _group_at(data, position, scan.epoch, scan.segment, number)
+        group = _group_at(data, position, scan, number)
         if group is None:
-            following = _next_group(data, position + 1, scan.epoch, scan.segment, number)
+            following = _next_group(data, position + 1, scan, number)
             if following is None:
                 return gaps
             gaps.append((position, following.position))
@@ -97,10 +109,17 @@ def _find_groups(data: bytes, scan: SegmentScan) -> list[tuple[int, int]]:
         position, number = group.end, group.header.number + 1
 
 
-def _group_at(data: bytes, position: int, epoch: int, segment: int, at_least: int) -> FoundGroup | None:
-    view = memoryview(data)[position:]
+def _own_header(view: memoryview, scan: SegmentScan) -> GroupHeader | None:
     header = decode_header(view)
-    if header is None or (header.epoch, header.segment) != (epoch, segment) or header.number < at_least:
+    if header is None or (header.life, header.epoch, header.segment) != (scan.life, scan.epoch, scan.segment):
+        return None
+    return header
+
+
+def _group_at(data: bytes, position: int, scan: SegmentScan, at_least: int) -> FoundGroup | None:
+    view = memoryview(data)[position:]
+    header = _own_header(view, scan)
+    if header is None or header.number < at_least:
         return None
     directory = decode_directory(header, view)
     if directory is None:
@@ -108,10 +127,10 @@ def _group_at(data: bytes, position: int, epoch: int, segment: int, at_least: in
     return FoundGroup(header, position, directory.previous, _frames(view, position, header, directory))
 
 
-def _next_group(data: bytes, start: int, epoch: int, segment: int, at_least: int) -> FoundGroup | None:
+def _next_group(data: bytes, start: int, scan: SegmentScan, at_least: int) -> FoundGroup | None:
     at = data.find(MAGIC, start)
     while at >= 0:
-        group = _group_at(data, at, epoch, segment, at_least)
+        group = _group_at(data, at, scan, at_least)
         if group is not None:
             return group
         at = data.find(MAGIC, at + 1)
@@ -129,7 +148,7 @@ def _frames(view: memoryview, position: int, header: GroupHeader, directory: Dir
     return found
 
 
-def _name_damage(data: bytes, scan: SegmentScan, gaps: Sequence[tuple[int, int]], mark: int) -> None:
+def _name_damage(scan: SegmentScan, gaps: Sequence[tuple[int, int]]) -> None:
     for start, end in gaps:
         scan.damage.append(f"bytes {start} to {end} cannot be read")
     for group in scan.groups:
@@ -140,12 +159,8 @@ def _name_damage(data: bytes, scan: SegmentScan, gaps: Sequence[tuple[int, int]]
                     f"the payload of {frame.topic}-{frame.partition}, offsets {frame.base_offset} to "
                     f"{frame.next_offset - 1}, at byte {found.place.position} fails its checksum"
                 )
-    if mark > scan.end:
-        scan.damage.append(f"bytes {scan.end} to {mark} cannot be read")
-        scan.end = mark
-    elif not scan.torn:
-        rest = memoryview(data)[scan.end :]
-        scan.torn = any(rest[:HEADER_SIZE]) and decode_header(rest) is None
+    if scan.end > scan.groups_end:
+        scan.damage.append(f"bytes {scan.groups_end} to {scan.end} cannot be read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,26 +175,36 @@ def find_lost(scans: Sequence[SegmentScan]) -> tuple[list[Lost], list[str]]:
     """The lost ranges of one epoch's segments, in order, and what was lost without a trace.
 
     A group that cannot be read is known by the note in the group behind it. Where that one is gone too, nothing
-    says which offsets were given out, and going on would mean to give them out again.
+    says which offsets were given out, and going on would mean to give them out again. Segments that are not there
+    were released: all of them is in the tables.
     """
     lost: list[Lost] = []
     untraceable: list[str] = []
-    expected: int | None = None
-    before: int | None = None
-    for scan in scans:
-        if before is not None and scan.segment != before + 1:
-            expected = None  # the segments in between were released: all of them is in the tables
-        before = scan.segment
+    expected: int | None = 0
+    unread: SegmentScan | None = None
+    for place, scan in enumerate(scans):
+        if scan.segment != (scans[place - 1].segment + 1 if place else 0):
+            untraceable += [_end_of(unread)] if unread is not None else []
+            expected, unread = None, None
         for group in scan.groups:
             number = group.header.number
-            if expected is not None and number > expected:
+            begin = number - group.header.index if expected is None else expected
+            if expected is None and unread is not None:
+                untraceable.append(_end_of(unread))
+            elif number > begin + 1:
+                untraceable.append(f"journal groups {begin} to {number - 2}")
+            if number > begin or (expected is None and unread is not None):
                 lost += [Lost(note, "its group cannot be read") for note in group.previous]
-                if number > expected + 1:
-                    untraceable.append(f"journal groups {expected} to {number - 2}")
-            expected = number + 1
-            for found in group.frames:
-                if not found.sound:
-                    frame = found.frame
-                    note = RangeNote(frame.topic, frame.topic_id, frame.partition, frame.base_offset, frame.count)
-                    lost.append(Lost(note, "its payload fails its checksum"))
+            expected, unread = number + 1, None
+            lost += [Lost(note, "its payload fails its checksum") for note in _unsound(group)]
+        if scan.end > scan.groups_end:
+            unread = scan
     return lost, untraceable
+
+
+def _end_of(scan: SegmentScan) -> str:
+    return f"the end of journal segment {scan.epoch}-{scan.segment} from byte {scan.groups_end}"
+
+
+def _unsound(group: FoundGroup) -> list[RangeNote]:
+    return notes_of([found.frame for found in group.frames if not found.sound])

@@ -1,11 +1,11 @@
 """The journal as files: preallocated segments, one write and one fdatasync a group.
 
-    journal/<epoch>-<number>.seg    groups of that life; a later number proves the earlier segment whole
-    journal/spare-<n>               zero-filled, waiting for its turn
+    journal/<epoch>-<number>-<life>.seg   groups of that life; a later number proves the earlier segment whole
+    journal/spare-<n>                     zero-filled, waiting for its turn
 
 A segment is filled with zeros, or used once more after its groups reached the tables, so that a sync writes data and
-no metadata: half the latency of a growing file. A group's header names epoch, segment and number, so what an earlier
-life left behind the end is never taken for content.
+no metadata: half the latency of a growing file. A group's header names epoch, segment, number and the random number of
+its life, so neither what an earlier life left behind the end nor what a producer sent is ever taken for a group.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import secrets
 import threading
 import zlib
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ _UNPREPARED_SIZE: Final = 1024 * 1024
 #: How many empty segments are kept, and how many are made before they are needed.
 _SPARES: Final = 16
 _AHEAD: Final = 2
-_NAME = re.compile(r"(\d{10})-(\d{10})\.seg")
+_NAME = re.compile(r"(\d{10})-(\d{10})-([0-9a-f]{16})\.seg")
 _ZEROS: Final = bytes(1024 * 1024)
 _log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class LocalJournal:
     ) -> None:
         self._directory = directory
         self._epoch = epoch
+        self._lives = {epoch: secrets.randbits(64)}
         self._disk = disk or Disk()
         self._at = probe
         self._size = segment_size
@@ -67,7 +69,7 @@ class LocalJournal:
         self._segment = -1
         self._capacity = 0
         self._synced = (0, 0)
-        self._number = 0
+        self._number = self._index = 0
         self._previous: list[RangeNote] = []
         self._broken: str | None = None
         self._closed_segments: list[tuple[int, int]] = []
@@ -80,8 +82,9 @@ class LocalJournal:
     def recover(self) -> Recovered:
         make_directories(self._disk, self._directory)
         self._collect_spares()
-        names = (_NAME.fullmatch(name) for name in os.listdir(self._directory))
-        kept = sorted((int(name[1]), int(name[2])) for name in names if name)
+        names = [found for found in map(_NAME.fullmatch, os.listdir(self._directory)) if found]
+        kept = sorted((int(name[1]), int(name[2])) for name in names)
+        self._lives |= {int(name[1]): int(name[3], 16) for name in names}
         found = Recovered(segments=len(kept))
         for epoch in sorted({epoch for epoch, _ in kept}):
             self._recover_epoch(epoch, [number for of, number in kept if of == epoch], found)
@@ -97,9 +100,11 @@ class LocalJournal:
             self._roll(total)
         position = self._synced[1] if self._synced[0] == self._segment else 0
         header = GroupHeader(
+            self._lives[self._epoch],
             self._epoch,
             self._segment,
             self._number,
+            self._index,
             *self._synced,
             len(directory),
             zlib.crc32(directory),
@@ -107,6 +112,7 @@ class LocalJournal:
         )
         self._write(position, [encode_header(header), directory, *payloads])
         self._number += 1
+        self._index += 1
         self._synced = (self._segment, position + total)
         self._previous = notes_of(frames)
         if not self._asked and 2 * (position + total) > self._capacity:
@@ -215,7 +221,7 @@ class LocalJournal:
             self._disk.close(self._fd)
             with self._lock:
                 self._closed_segments.append((self._epoch, self._segment))
-        self._fd, self._segment, self._capacity = fd, number, size
+        self._fd, self._segment, self._capacity, self._index = fd, number, size, 0
         self._asked = False
 
     def _fill(self, path: str, size: int | None = None) -> None:
@@ -235,15 +241,20 @@ class LocalJournal:
 
     def _recover_epoch(self, epoch: int, numbers: list[int], found: Recovered) -> None:
         scans: list[SegmentScan] = []
-        later: int | None = None
+        marks: dict[int, int] = {}
         for number in reversed(numbers):
             path = self._path(epoch, number)
             data = Path(path).read_bytes()
-            scan = scan_segment(data, epoch=epoch, segment=number, synced_length=later or 0)
-            later = next(
-                (g.header.synced_length for g in scan.groups[:1] if g.header.synced_segment == number - 1),
-                None,
+            scan = scan_segment(
+                data,
+                life=self._lives[epoch],
+                epoch=epoch,
+                segment=number,
+                closed=number != numbers[-1],
+                synced_length=marks.get(number, 0),
             )
+            for header in (group.header for group in scan.groups):
+                marks[header.synced_segment] = max(marks.get(header.synced_segment, 0), header.synced_length)
             self._settle(path, scan, len(data))
             name = os.path.basename(path)
             found.damage += [f"{name}: {damage}" for damage in scan.damage]
@@ -285,7 +296,7 @@ class LocalJournal:
         return places
 
     def _path(self, epoch: int, number: int) -> str:
-        return str(self._directory / f"{epoch:010d}-{number:010d}.seg")
+        return str(self._directory / f"{epoch:010d}-{number:010d}-{self._lives[epoch]:016x}.seg")
 
     def _spare_path(self) -> str:
         self._spare_names += 1
