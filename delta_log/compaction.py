@@ -78,7 +78,8 @@ def plan_fold(files: Sequence[DataFile], *, fan_in: int, max_bytes: int, segment
 
     - A class of fan_in files or more becomes one file, if that lifts it a tier; else what lies between its
       highest files becomes one file each.
-    - A settled window becomes one file, whatever its tiers.
+    - A settled window becomes one file, whatever its tiers; so does one of which a part would become large,
+      because that would settle the rest.
     - Files over max_bytes/2 are left alone, and a single file is never rewritten.
     - The plan is complete: after the merge there is nothing left to do.
 
@@ -90,8 +91,10 @@ def plan_fold(files: Sequence[DataFile], *, fan_in: int, max_bytes: int, segment
         raise ValueError(f"fan_in={fan_in}: it takes two files to merge")
     bins: list[Bin] = []
     for window, settled in _windows(files, limit=max_bytes, span_ms=segment_ms, segment_ms=segment_ms):
-        runs = [_Run(0, len(window), 0)] if settled else _tiered(window, fan_in)
-        bins += [Bin(tuple(window[run.start : run.stop])) for run in runs if run.stop - run.start > 1]
+        pieces = [window] if settled else [window[run.start : run.stop] for run in _tiered(window, fan_in)]
+        if any(sum(file.size for file in piece) > max_bytes // 2 for piece in pieces):
+            pieces = [window]
+        bins += [Bin(tuple(piece)) for piece in pieces if len(piece) > 1]
     return bins
 
 

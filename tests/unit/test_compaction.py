@@ -84,6 +84,12 @@ def test_a_window_full_by_bytes_becomes_one_file_and_is_then_left_alone():
     assert folded([replace(files[0], size=201), *files[1:2]], fan_in=2, max_bytes=400) == []
 
 
+def test_a_part_that_would_become_large_takes_the_whole_window_along():
+    files = row_of_files([1, 1, 1, 1, 9, 1, 1, 1, 1, 1, 1], size=1)
+    assert folded(files, fan_in=2, max_bytes=11) == [11]
+    assert folded(files, fan_in=2, max_bytes=12) == [4, 6]
+
+
 def test_a_window_that_can_no_longer_grow_becomes_one_file():
     files = row_of_files([1] * 5, step_ms=HOUR)
     assert folded(files, fan_in=9, segment_ms=2 * HOUR) == [3]
