@@ -13,10 +13,10 @@ of a journal draws a random number that nobody outside learns, and its headers c
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import Final
 
+import google_crc32c
 import msgspec
 
 MAGIC: Final = b"LKLG"
@@ -88,6 +88,11 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Directory)
 
 
+def checksum(data: bytes | memoryview) -> int:
+    """CRC-32C, by the processor's own instruction: a few microseconds for a large request."""
+    return google_crc32c.value(bytes(data))
+
+
 def notes_of(frames: Sequence[Frame]) -> list[RangeNote]:
     return [
         RangeNote(frame.topic, frame.topic_id, frame.partition, frame.base_offset, frame.count)
@@ -114,7 +119,7 @@ def encode_header(header: GroupHeader) -> bytes:
         header.payload_length,
     )
     body = _HEADER.pack(MAGIC, 0, *fields)
-    return MAGIC + zlib.crc32(body[8:]).to_bytes(4, "little") + body[8:]
+    return MAGIC + checksum(body[8:]).to_bytes(4, "little") + body[8:]
 
 
 def decode_header(data: memoryview) -> GroupHeader | None:
@@ -122,7 +127,7 @@ def decode_header(data: memoryview) -> GroupHeader | None:
     if len(data) < HEADER_SIZE or bytes(data[:4]) != MAGIC:
         return None
     head = data[:HEADER_SIZE]
-    if zlib.crc32(head[8:]) != int.from_bytes(head[4:8], "little"):
+    if checksum(head[8:]) != int.from_bytes(head[4:8], "little"):
         return None
     return GroupHeader(*_HEADER.unpack(head)[2:])
 
@@ -130,7 +135,7 @@ def decode_header(data: memoryview) -> GroupHeader | None:
 def decode_directory(header: GroupHeader, data: memoryview) -> Directory | None:
     """The directory of the group that starts `data`; None when it is cut or damaged."""
     raw = data[HEADER_SIZE : HEADER_SIZE + header.directory_length]
-    if len(raw) < header.directory_length or zlib.crc32(raw) != header.directory_crc:
+    if len(raw) < header.directory_length or checksum(raw) != header.directory_crc:
         return None
     try:
         return _decoder.decode(raw)

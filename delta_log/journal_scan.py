@@ -8,7 +8,6 @@ was acknowledged: it is named and stepped over, and its offsets are taken from t
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from delta_log.frames import (
     GroupHeader,
     Place,
     RangeNote,
+    checksum,
     decode_directory,
     decode_header,
     notes_of,
@@ -142,7 +142,7 @@ def _frames(view: memoryview, position: int, header: GroupHeader, directory: Dir
     at = HEADER_SIZE + header.directory_length
     for frame in directory.frames:
         payload = view[at : at + frame.length]
-        sound = len(payload) == frame.length and zlib.crc32(payload) == frame.crc
+        sound = len(payload) == frame.length and checksum(payload) == frame.crc
         found.append(FoundFrame(frame, Place(header.epoch, header.segment, position + at, frame.length), sound))
         at += frame.length
     return found

@@ -75,6 +75,8 @@ class ProducerRows:
     def batches(self, chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.RecordBatch]:
         rows = [producer_row(chunk, journal) for chunk in chunks if not chunk.lost]
         sequences = [chunk.base_offset for chunk in chunks if not chunk.lost]
+        if not rows:
+            return []
         places = {id(row): sequence for row, sequence in zip(rows, sequences, strict=True)}
         kept = survivors(rows)
         return [producer_batch([(places[id(row)], row) for row in kept])]

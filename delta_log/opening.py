@@ -12,7 +12,7 @@ from typing import Any
 from delta_log.catalog import Catalog
 from delta_log.conflicts import TOPIC_ID
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import LakelogError
+from delta_log.errors import LakelogError, TopicClosed
 from delta_log.journal import Journal
 from delta_log.journal.local import SEGMENT_SIZE
 from delta_log.live import PRODUCERS_TABLE, Live, producer_row, producer_rows
@@ -144,32 +144,50 @@ def _compose(
 
 def _recover(running: Running) -> Report:
     catalog, writer = running.catalog, running.writer
-    producers = catalog.producers(create=False)
-    if producers is not None:
-        files = producers.table.snapshot.files(-1)
-        for file in files:
-            rows = read_file(producers.table.store, producers.table.path(file.path), PRODUCERS_SCHEMA)
-            for _, row in producer_rows(rows):
-                writer.producers.replay(row)
-        writer.producer_table = producers
+    writer.producer_table = _load_producers(running)
     report = recover(running.journal, writer, catalog.find)
-    if producers is not None:
-        for group in producers.pending:
+    if writer.producer_table is not None:
+        for group in writer.producer_table.pending:
             for _, chunk in group.chunks:
                 if not chunk.lost:
                     writer.producers.replay(producer_row(chunk, running.journal))
     for name, topic_id, decision in report.decisions:
-        _finish_decision(catalog, name, topic_id, decision)
+        _finish_decision(running, report, name, topic_id, decision)
     return report
 
 
-def _finish_decision(catalog: Catalog, name: str, topic_id: str, decision: Mapping[str, Any]) -> None:
+def _load_producers(running: Running) -> Live | None:
+    """What the table of producers remembers; a damaged one refuses idempotent requests alone."""
+    producers: Live | None = None
+    try:
+        producers = running.catalog.producers(create=False)
+        if producers is None:
+            return None
+        table = producers.table
+        for file in table.snapshot.files(-1):
+            for _, row in producer_rows(read_file(table.store, table.path(file.path), PRODUCERS_SCHEMA)):
+                running.writer.producers.replay(row)
+    except (LakelogError, FileNotFoundError) as error:
+        _log.error("requests of idempotent producers are refused: %s", error)
+        if producers is not None:
+            producers.closed = TopicClosed(PRODUCERS_TABLE, str(error), "see what `lakelog repair` would do")
+        return None
+    return producers
+
+
+def _finish_decision(running: Running, report: Report, name: str, topic_id: str, decision: Mapping[str, Any]) -> None:
     """A decision that was made durable is carried out, however long ago the crash was."""
+    catalog = running.catalog
     live = catalog.find(name) if name != PRODUCERS_TABLE else None
     if live is None or live.table.snapshot.configuration.get(TOPIC_ID) != topic_id:
         return
     if decision.get("delete"):
-        catalog.delete(live)
+        try:
+            catalog.delete(live)
+        except LakelogError as error:
+            report.closed[name] = error
+            _log.error("topic %s cannot be deleted yet: %s", name, error)
+        running.writer.freed(live.untabled)
         drop_live(live)
 
 

@@ -1,7 +1,7 @@
 """Start: what the journal holds and the tables do not yet.
 
 frame below the table's end               it is in the table: skip
-topic id of an earlier life               the topic was deleted: drop
+topic id of an earlier life               the topic was deleted: drop; also where its table is marked deleted
 another epoch than the table's            not of this table's history: set aside, named
 a payload that cannot be read             its offsets become a hole, named
 else                                      live again, at its offsets
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from delta_log.errors import Corruption, LakelogError
-from delta_log.frames import DECISION, Frame, Place, RangeNote
+from delta_log.frames import DECISION, Frame, Place
 from delta_log.journal import Journal, Recovered
-from delta_log.journal_scan import FoundFrame
+from delta_log.journal_scan import FoundFrame, Lost
 from delta_log.live import PRODUCERS_TABLE, Live, PendingGroup
 from delta_log.tail import ROW_OVERHEAD, Chunk, Tail
 from delta_log.writer import Writer
@@ -76,31 +76,36 @@ def recover(journal: Journal, writer: Writer, open_topic: OpenTopic) -> Report:
         )
     report = Report(found.segments, found.size, torn=found.torn, damage=found.damage)
     lives: dict[str, Live] = {}
-    for name, items in _by_topic(found, journal, report).items():
+    for name, items in _by_topic(found).items():
         live = _open(name, open_topic, report)
         if live is not None:
             lives[name] = live
-            _replay_topic(writer, live, items, report)
+            _replay_topic(writer, live, [item for item in items if item.frame.kind != DECISION], report)
+            _note_decisions(journal, items, report)
         elif name in report.closed:
             _pin(writer, items)
         else:
             for item in items:
-                _set_aside(writer, report, item, "there is no such table")
+                if item.frame.kind != DECISION:
+                    _set_aside(writer, report, item, "there is no such table")
     for lost in found.lost:
-        _keep_lost_offsets(writer, lives, report, lost.note, lost.why)
+        _keep_lost_offsets(journal, writer, lives, report, lost)
     return report
 
 
-def _by_topic(found: Recovered, journal: Journal, report: Report) -> dict[str, list[FoundFrame]]:
-    """The frames of each topic as they were written; decisions are noted apart."""
+def _by_topic(found: Recovered) -> dict[str, list[FoundFrame]]:
+    """The frames and decisions of each topic as they were written."""
     topics: dict[str, list[FoundFrame]] = {lost.note.topic: [] for lost in found.lost}
     for item in found.frames:
-        if item.frame.kind == DECISION:
-            payload = msgspec.msgpack.decode(journal.read(item.place))
-            report.decisions.append((item.frame.topic, item.frame.topic_id, payload))
-        else:
-            topics.setdefault(item.frame.topic, []).append(item)
+        topics.setdefault(item.frame.topic, []).append(item)
     return topics
+
+
+def _note_decisions(journal: Journal, items: Sequence[FoundFrame], report: Report) -> None:
+    for item in items:
+        if item.frame.kind == DECISION and item.sound:
+            decision = msgspec.msgpack.decode(journal.read(item.place))
+            report.decisions.append((item.frame.topic, item.frame.topic_id, decision))
 
 
 def _open(name: str, open_topic: OpenTopic, report: Report) -> Live | None:
@@ -122,11 +127,12 @@ def _pin(writer: Writer, items: Sequence[FoundFrame]) -> None:
 def _replay_topic(writer: Writer, live: Live, items: list[FoundFrame], report: Report) -> None:
     """Make frames live again, a group for each segment, so that what was one unit is tabled in one commit.
 
-    Frames that were copied forward lie behind later ones: then all are put in order, and are one group.
+    Frames that were copied forward lie behind later ones: then all are put in order, and are one group. Of two
+    copies the first is taken, a sound one before one that is not.
     """
     in_order = _is_in_order(items)
     if not in_order:
-        items.sort(key=lambda item: item.frame.base_offset)
+        items.sort(key=lambda item: (item.frame.base_offset, not item.sound))
     group, segment = PendingGroup([]), (-1, -1)
     for item in items:
         if in_order and _segment(item.place) != segment:
@@ -167,7 +173,7 @@ def _segment(place: Place) -> tuple[int, int]:
 def _replay(live: Live, item: FoundFrame, report: Report) -> Chunk | str | None:
     """The chunk that becomes live again; why it must not; or None when there is nothing to do."""
     frame = item.frame
-    if frame.topic_id != live.id:
+    if frame.topic_id != live.id or live.deleted:
         report.dropped += frame.count
         return None
     if frame.partition >= live.partitions:
@@ -204,19 +210,25 @@ def _show(tail: Tail, chunk: Chunk) -> None:
     tail.next = tail.end = chunk.next_offset
 
 
-def _keep_lost_offsets(writer: Writer, lives: dict[str, Live], report: Report, note: RangeNote, why: str) -> None:
-    """Offsets at the very end that were given out but cannot be read any more are never given out again."""
+def _keep_lost_offsets(journal: Journal, writer: Writer, lives: dict[str, Live], report: Report, lost: Lost) -> None:
+    """Offsets at the very end that were given out but cannot be read any more are never given out again.
+
+    The whole journal stays until the table says so too: what it tells of them is spread over several segments.
+    """
+    note = lost.note
     live = lives.get(note.topic)
     end = note.base_offset + note.count
-    if live is None or note.topic_id != live.id or note.partition >= live.partitions:
+    if live is None or note.topic_id != live.id or live.deleted or note.partition >= live.partitions:
         return
     tail = live.tails[note.partition]
     if end <= tail.next:
         return
-    report.lost.append(f"{live.name}-{note.partition} {tail.next} to {end - 1} ({why})")
+    report.lost.append(f"{live.name}-{note.partition} {tail.next} to {end - 1} ({lost.why})")
     frame = Frame(0, live.name, live.id, note.partition, tail.next, end - tail.next, writer.epoch, 0, 0, 0)
     chunk = Chunk(tail.next, end - tail.next, 0, frame, Place(writer.epoch, -1, end, 0), lost=True)
     _show(tail, chunk)
+    for segment in journal.segments():
+        writer.segments.setdefault(segment, {})[tail] = chunk.next_offset
     _add_group(writer, live, PendingGroup([(note.partition, chunk)]))
 
 

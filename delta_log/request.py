@@ -6,10 +6,8 @@ the journal, its frames' bytes are ready.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
-from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 import mmh3
 import msgspec
@@ -17,14 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_log.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge, UnknownPartition
-from delta_log.frames import ARROW, ROWS
+from delta_log.frames import ARROW, ROWS, checksum
 from delta_log.partitioner import assign_partitions
-from delta_log.rows import CONTENT_SCHEMA, ArrowRows, RowBlock, Rows, encode_arrow, encode_block
+from delta_log.rows import CONTENT_SCHEMA, ArrowRows, RowBlock, Rows, content_batch, encode_arrow, encode_block
 from delta_log.schema import HEADERS, TIMESTAMP
 from delta_log.topic_config import TopicConfig
 from delta_log.types import Header, ProducerStamp, Record
 
 LATEST_TIMESTAMP: Final = 253_402_300_799_999
+#: From so many records on a request is Arrow as soon as it is checked.
+ARROW_FROM: Final = 64
 #: Kafka's record-batch overhead and the most that one record's own fields add to it.
 _BATCH_OVERHEAD: Final = 61
 _RECORD_OVERHEAD: Final = 21
@@ -113,7 +113,7 @@ def prepare_records(
     assignment, nulls = assign(rules.partitions)
     if explicit is not None:
         _check_partitions(rules, explicit)
-    parts = [_block_part(partition, rows) for partition, rows in _split(block, assignment, rules.partitions)]
+    parts = _block_parts(block, assignment, rules.partitions, stamp)
     size = sum(len(part.payload) for part in parts)
     if size + _BATCH_OVERHEAD + _RECORD_OVERHEAD + _KEY_AND_VALUE_LENGTHS > rules.max_bytes or headers:
         _check_sizes(rules.max_bytes, keys, values, headers)
@@ -161,9 +161,7 @@ def prepare_arrow(
     assignment, nulls = assign(rules.partitions)
     if explicit is not None:
         _check_partitions(rules, explicit)
-    parts = [
-        _arrow_part(partition, rows) for partition, rows in _split_arrow(content, assignment, rules.partitions, stamp)
-    ]
+    parts = _arrow_parts(content, assignment, rules.partitions, stamp)
     request = Request(parts, assignment, table.num_rows, sum(len(p.payload) for p in parts), now_ms, nulls)
     if stamp is not None:
         request.stamp, request.reassign = stamp, lambda partitions: assign(partitions)[0]
@@ -203,47 +201,55 @@ def _check_partitions(rules: Rules, explicit: Sequence[int | None]) -> None:
             raise UnknownPartition(rules.topic, partition, rules.partitions)
 
 
-def _split(block: RowBlock, assignment: Sequence[int], partitions: int) -> list[tuple[int, RowBlock]]:
+def _block_parts(
+    block: RowBlock, assignment: Sequence[int], partitions: int, stamp: ProducerStamp | None
+) -> list[Part]:
+    """A few records stay rows; many become Arrow at once, here, where the other threads need not wait for it."""
+    if len(block) >= ARROW_FROM:
+        return _arrow_parts(content_batch([block]), assignment, partitions, stamp)
+    try:
+        return [_block_part(partition, rows) for partition, rows in _split(block, assignment)]
+    except OverflowError as error:
+        raise InvalidRecord(0, str(error)) from error
+
+
+def _split(block: RowBlock, assignment: Sequence[int]) -> list[tuple[int, RowBlock]]:
     """One dense block for each partition that is touched, each in the request's order."""
     first = assignment[0]
-    if partitions == 1 or len(assignment) == 1 or assignment.count(first) == len(assignment):
+    if len(assignment) == 1 or assignment.count(first) == len(assignment):
         return [(first, block)]
-    places = group_places(assignment, partitions)
-    return [(partition, _gather(block, indexes)) for partition, indexes in places]
-
-
-def group_places(assignment: Sequence[int], partitions: int) -> list[tuple[int, list[int]]]:
-    """The places of each partition that is touched, in order of partition."""
-    if partitions > len(assignment):
-        few: dict[int, list[int]] = {}
-        for index, partition in enumerate(assignment):
-            few.setdefault(partition, []).append(index)
-        return sorted(few.items())
-    places: list[list[int]] = [[] for _ in range(partitions)]
+    places: dict[int, list[int]] = {}
     for index, partition in enumerate(assignment):
-        places[partition].append(index)
-    return [(partition, indexes) for partition, indexes in enumerate(places) if indexes]
+        places.setdefault(partition, []).append(index)
+    return [(partition, _gather(block, places[partition])) for partition in sorted(places)]
 
 
 def _gather(block: RowBlock, indexes: list[int]) -> RowBlock:
-    if len(indexes) == 1:
-        pick: Callable[[Any], Any] = lambda column: [column[indexes[0]]]  # noqa: E731 - the twin of itemgetter
-    else:
-        getter = itemgetter(*indexes)
-        pick = lambda column: list(getter(column))  # noqa: E731 - itemgetter, made a list again
     first = block.sequences
     return RowBlock(
-        pick(block.keys),
-        pick(block.values),
-        block.timestamps if isinstance(block.timestamps, int) else pick(block.timestamps),
-        None if block.headers is None else pick(block.headers),
+        [block.keys[index] for index in indexes],
+        [block.values[index] for index in indexes],
+        block.timestamps if isinstance(block.timestamps, int) else [block.timestamps[index] for index in indexes],
+        None if block.headers is None else [block.headers[index] for index in indexes],
         [first + index for index in indexes] if isinstance(first, int) else None,
     )
+
+
+def _block_part(partition: int, rows: RowBlock) -> Part:
+    payload = encode_block(rows)
+    return Part(partition, rows, ROWS, payload, checksum(payload))
+
+
+def _arrow_parts(
+    content: pa.RecordBatch, assignment: Sequence[int], partitions: int, stamp: ProducerStamp | None
+) -> list[Part]:
+    return [_arrow_part(partition, rows) for partition, rows in _split_arrow(content, assignment, partitions, stamp)]
 
 
 def _split_arrow(
     content: pa.RecordBatch, assignment: Sequence[int], partitions: int, stamp: ProducerStamp | None
 ) -> list[tuple[int, ArrowRows]]:
+    """The same for Arrow: one stable sort by partition, then a slice for each."""
     sequence = None if stamp is None else stamp.sequence
     first = assignment[0]
     if partitions == 1 or assignment.count(first) == len(assignment):
@@ -263,17 +269,9 @@ def _split_arrow(
     return result
 
 
-def _block_part(partition: int, rows: RowBlock) -> Part:
-    try:
-        payload = encode_block(rows)
-    except (OverflowError, UnicodeEncodeError) as error:
-        raise InvalidRecord(0, str(error)) from error
-    return Part(partition, rows, ROWS, payload, zlib.crc32(payload))
-
-
 def _arrow_part(partition: int, rows: ArrowRows) -> Part:
     payload = encode_arrow(rows)
-    return Part(partition, rows, ARROW, payload, zlib.crc32(payload))
+    return Part(partition, rows, ARROW, payload, checksum(payload))
 
 
 def _check_timestamps(rules: Rules, given: list[int | None], now_ms: int) -> int | list[int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, StorageRefused, TopicClosed, UnknownTopic
-from delta_log.frames import DECISION, PRODUCERS, Frame, Place
+from delta_log.frames import DECISION, PRODUCERS, Frame, Place, checksum
 from delta_log.journal import Journal
 from delta_log.live import PRODUCERS_TABLE, Live, PendingGroup, producer_payload
 from delta_log.producers import ProducerRow, Producers, Repeat, Undo
@@ -274,7 +273,7 @@ class Writer:
     def journal_decision(self, live: Live, what: dict[str, Any], now_ms: int) -> None:
         """Make a decision about a topic durable; only from within `alone`."""
         payload = msgspec.msgpack.encode(what)
-        frame = Frame(DECISION, live.name, live.id, -1, 0, 0, self.epoch, len(payload), zlib.crc32(payload), now_ms)
+        frame = Frame(DECISION, live.name, live.id, -1, 0, 0, self.epoch, len(payload), checksum(payload), now_ms)
         self.journal.append([frame], [payload])
 
     def freed(self, size: int) -> None:
@@ -381,7 +380,7 @@ class Writer:
             1,
             self.epoch,
             len(payload),
-            zlib.crc32(payload),
+            checksum(payload),
             row.timestamp_ms,
         )
         group.frames.append(frame)

@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import threading
-import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +28,7 @@ from delta_log.frames import (
     GroupHeader,
     Place,
     RangeNote,
+    checksum,
     encode_directory,
     encode_header,
     notes_of,
@@ -107,7 +107,7 @@ class LocalJournal:
             self._index,
             *self._synced,
             len(directory),
-            zlib.crc32(directory),
+            checksum(directory),
             total - HEADER_SIZE - len(directory),
         )
         self._write(position, [encode_header(header), directory, *payloads])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
-from delta_log.frames import Frame, Place
+from delta_log.frames import Frame, Place, checksum
 from delta_log.journal.protocol import Payload, Recovered
 from delta_log.journal_scan import FoundFrame
 
@@ -23,7 +22,7 @@ class MemoryJournal:
         found = Recovered(segments=len(self._groups))
         for (epoch, number), group in self._groups.items():
             for index, (frame, payload) in enumerate(group):
-                sound = zlib.crc32(payload) == frame.crc
+                sound = checksum(payload) == frame.crc
                 found.frames.append(FoundFrame(frame, Place(epoch, number, index, len(payload)), sound))
                 found.size += len(payload)
         self._number = 0

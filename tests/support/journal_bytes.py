@@ -1,6 +1,5 @@
 """Journal segments built in memory, exactly as a journal would write them, for tests to cut and damage."""
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from delta_log.frames import (
     Frame,
     GroupHeader,
     RangeNote,
+    checksum,
     encode_directory,
     encode_header,
     notes_of,
@@ -36,7 +36,7 @@ class Built:
 
 
 def make_frame(topic: str, partition: int, base: int, count: int, payload: bytes, *, epoch: int = EPOCH) -> Frame:
-    return Frame(ROWS, topic, f"id-{topic}", partition, base, count, epoch, len(payload), zlib.crc32(payload), 1)
+    return Frame(ROWS, topic, f"id-{topic}", partition, base, count, epoch, len(payload), checksum(payload), 1)
 
 
 def make_group(start: int, *parts: tuple[str, int, bytes]) -> Group:
@@ -55,7 +55,7 @@ def build(segments: Sequence[Sequence[Group]], *, life: int = LIFE, epoch: int =
         for index, group in enumerate(groups):
             directory = encode_directory(previous, group.frames)
             payload = b"".join(group.payloads)
-            crc = zlib.crc32(directory)
+            crc = checksum(directory)
             header = GroupHeader(life, epoch, segment, number, index, *synced, len(directory), crc, len(payload))
             data += encode_header(header) + directory + payload
             ends.append(len(data))
