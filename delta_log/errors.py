@@ -13,6 +13,7 @@
     │   ├── TopicExists
     │   ├── OffsetOutOfRange      knows the valid range
     │   └── ProducerError         the sequence rules of an idempotent producer
+    │       ├── InvalidStamp      an epoch or sequence that cannot be one
     │       ├── OutOfOrderSequence
     │       ├── StaleProducerEpoch
     │       └── SequenceReused    the same sequence with other content
@@ -137,6 +138,12 @@ class OffsetOutOfRange(InvalidRequest):
 
 class ProducerError(InvalidRequest):
     code = "INVALID_PRODUCER_STATE"
+
+
+class InvalidStamp(ProducerError):
+    def __init__(self, producer_id: str, rule: str) -> None:
+        self.producer_id, self.rule = producer_id, rule
+        super().__init__(f"producer {producer_id!r}: {rule}")
 
 
 class OutOfOrderSequence(ProducerError):

@@ -12,10 +12,24 @@ from typing import Final
 
 import msgspec
 
-from delta_log.errors import OutOfOrderSequence, SequenceReused, StaleProducerEpoch
+from delta_log.errors import InvalidStamp, OutOfOrderSequence, SequenceReused, StaleProducerEpoch
+from delta_log.names import check_id
 from delta_log.types import OffsetRange, ProducerStamp
 
 REMEMBERED: Final = 5
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
+
+
+def check_stamp(stamp: ProducerStamp, count: int) -> None:
+    """Refuse what no table could hold: it would be found out only after it was acknowledged."""
+    check_id("producer id", stamp.producer_id)
+    for what, number, most in (
+        ("epoch", stamp.epoch, _INT32_MAX),
+        ("sequence", stamp.sequence, _INT64_MAX - count),
+    ):
+        if type(number) is not int or not 0 <= number <= most:
+            raise InvalidStamp(stamp.producer_id, f"{what} {number!r} is no whole number from 0 to {most}")
 
 
 class ProducerRow(msgspec.Struct, array_like=True, gc=False, frozen=True):

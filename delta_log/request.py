@@ -7,16 +7,18 @@ the journal, its frames' bytes are ready.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 import mmh3
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_log.arrow_columns import content_bytes, read_columns
 from delta_log.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge, UnknownPartition
 from delta_log.frames import ARROW, ROWS, checksum
 from delta_log.partitioner import assign_partitions
+from delta_log.producers import check_stamp
 from delta_log.rows import CONTENT_SCHEMA, ArrowRows, RowBlock, Rows, content_batch, encode_arrow, encode_block
 from delta_log.schema import HEADERS, TIMESTAMP
 from delta_log.topic_config import TopicConfig
@@ -71,13 +73,14 @@ class Part(msgspec.Struct, gc=False):
 
 
 class Request(msgspec.Struct):
-    """One unit of the journal: all of it becomes visible, or nothing."""
+    """One unit of the journal: all of it becomes visible, or nothing. It was assigned among `partitions`."""
 
     parts: list[Part]
     assignment: Sequence[int]
     count: int
     size: int
     timestamp_ms: int
+    partitions: int
     nulls: int = 0
     stamp: ProducerStamp | None = None
     digest: bytes = b""
@@ -95,6 +98,8 @@ def prepare_records(
     """Check records and split them. The first record that breaks a rule refuses all; nothing is stored then."""
     if not records:
         raise InvalidRecord(0, "a request needs at least one record")
+    if stamp is not None:
+        check_stamp(stamp, len(records))
     keys = [record.key for record in records]
     values = [record.value for record in records]
     if not (set(map(type, keys)) <= _BYTES_OR_NULL and set(map(type, values)) <= _BYTES_OR_NULL):
@@ -117,7 +122,7 @@ def prepare_records(
     size = sum(len(part.payload) for part in parts)
     if size + _BATCH_OVERHEAD + _RECORD_OVERHEAD + _KEY_AND_VALUE_LENGTHS > rules.max_bytes or headers:
         _check_sizes(rules.max_bytes, keys, values, headers)
-    request = Request(parts, assignment, len(records), size, now_ms, nulls)
+    request = Request(parts, assignment, len(records), size, now_ms, rules.partitions, nulls)
     if stamp is not None:
         request.stamp, request.reassign = stamp, lambda partitions: assign(partitions)[0]
         request.digest = _digest(encode_block(RowBlock(keys, values, _given_times(records), headers)), explicit)
@@ -130,10 +135,9 @@ def prepare_arrow(
     """The same for columns key and value, and optionally partition, timestamp and headers."""
     if table.num_rows == 0:
         raise InvalidRecord(0, "a request needs at least one record")
-    columns = {name: _cast(table, name, kind) for name, kind in _ARROW_COLUMNS if name in table.column_names}
-    unknown = sorted(set(table.column_names) - set(columns))
-    if unknown or "value" not in columns:
-        raise InvalidRecord(0, f"columns must be key, value, partition, timestamp, headers, not {unknown}")
+    if stamp is not None:
+        check_stamp(stamp, table.num_rows)
+    columns = read_columns(table)
     keys = columns.get("key", pa.nulls(table.num_rows, pa.binary()))
     if rules.keys_required and keys.null_count:
         raise InvalidRecord(pc.index(keys.is_null(), True).as_py(), f"{rules.topic} is compacted: a record needs a key")
@@ -142,7 +146,7 @@ def prepare_arrow(
             _arrow_timestamps(rules, columns.get("timestamp"), table.num_rows, now_ms),
             keys,
             columns["value"],
-            _arrow_headers(columns.get("headers"), table.num_rows),
+            columns.get("headers", pa.nulls(table.num_rows, HEADERS)),
         ],
         schema=CONTENT_SCHEMA,
     )
@@ -162,22 +166,12 @@ def prepare_arrow(
     if explicit is not None:
         _check_partitions(rules, explicit)
     parts = _arrow_parts(content, assignment, rules.partitions, stamp)
-    request = Request(parts, assignment, table.num_rows, sum(len(p.payload) for p in parts), now_ms, nulls)
+    size = sum(len(part.payload) for part in parts)
+    request = Request(parts, assignment, table.num_rows, size, now_ms, rules.partitions, nulls)
     if stamp is not None:
         request.stamp, request.reassign = stamp, lambda partitions: assign(partitions)[0]
-        given = [columns[name] for name, _ in _ARROW_COLUMNS if name in columns and name != "partition"]
-        whole = pa.RecordBatch.from_arrays(given, names=[str(place) for place in range(len(given))])
-        request.digest = _digest(bytes(whole.serialize()), explicit)
+        request.digest = _digest(content_bytes(columns), None)
     return request
-
-
-_ARROW_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
-    ("key", pa.binary()),
-    ("value", pa.binary()),
-    ("partition", pa.int32()),
-    ("timestamp", TIMESTAMP),
-    ("headers", HEADERS),
-)
 
 
 def _refuse_types(keys: Sequence[object], values: Sequence[object]) -> None:
@@ -275,7 +269,7 @@ def _arrow_part(partition: int, rows: ArrowRows) -> Part:
 
 
 def _check_timestamps(rules: Rules, given: list[int | None], now_ms: int) -> int | list[int]:
-    if rules.append_time or given.count(None) == len(given):
+    if given.count(None) == len(given):
         return now_ms
     low, high = _time_bounds(rules, now_ms)
     for index, timestamp in enumerate(given):
@@ -285,10 +279,14 @@ def _check_timestamps(rules: Rules, given: list[int | None], now_ms: int) -> int
             raise InvalidRecord(index, f"timestamp must be whole milliseconds, not {timestamp!r}")
         if not low <= timestamp <= high:
             raise InvalidTimestamp(index, timestamp, f"it must lie within {low} and {high}")
+    if rules.append_time:
+        return now_ms
     return [now_ms if timestamp is None else timestamp for timestamp in given]
 
 
 def _time_bounds(rules: Rules, now_ms: int) -> tuple[int, int]:
+    if rules.append_time:
+        return 0, LATEST_TIMESTAMP
     return max(0, now_ms - rules.before_ms), min(LATEST_TIMESTAMP, now_ms + rules.after_ms)
 
 
@@ -300,14 +298,24 @@ def _check_headers(column: list[tuple[Header, ...] | None]) -> list[tuple[Header
     if not any(column):
         return None
     for index, headers in enumerate(column):
-        for name, value in headers or ():
-            if type(name) is not str or type(value) not in _BYTES_OR_NULL:
-                raise InvalidRecord(index, "a header is a text name and bytes or null")
-            try:
-                name.encode()
-            except UnicodeEncodeError:
-                raise InvalidRecord(index, "a header's name must be text that UTF-8 can hold") from None
+        if headers is not None:
+            _check_pairs(index, headers)
     return column
+
+
+def _check_pairs(index: int, headers: object) -> None:
+    if not isinstance(headers, tuple | list):
+        raise InvalidRecord(index, "headers are pairs: a text name, and bytes or null")
+    for header in cast("Sequence[object]", headers):
+        match header:
+            case (str() as name, bytes() | None):
+                pass
+            case _:
+                raise InvalidRecord(index, "a header is a text name and bytes or null")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidRecord(index, "a header's name must be text that UTF-8 can hold") from None
 
 
 def _check_sizes(
@@ -352,7 +360,7 @@ def _check_arrow_sizes(limit: int, content: pa.RecordBatch) -> None:
 
 def _arrow_timestamps(rules: Rules, given: pa.Array | None, count: int, now_ms: int) -> pa.Array:
     now = pa.scalar(now_ms * 1000, TIMESTAMP)
-    if given is None or rules.append_time or given.null_count == count:
+    if given is None or given.null_count == count:
         return pa.repeat(now, count)
     low, high = _time_bounds(rules, now_ms)
     micros = given.cast(pa.int64())
@@ -360,26 +368,7 @@ def _arrow_timestamps(rules: Rules, given: pa.Array | None, count: int, now_ms: 
     at = pc.index(bad, True).as_py()
     if at >= 0:
         raise InvalidTimestamp(at, micros[at].as_py() // 1000, f"it must lie within {low} and {high}")
-    return pc.fill_null(given, now)
-
-
-def _arrow_headers(given: pa.Array | None, count: int) -> pa.Array:
-    if given is None:
-        return pa.nulls(count, HEADERS)
-    if given.flatten().field("key").null_count:
-        raise InvalidRecord(0, "a header needs a name")
-    return given
-
-
-def _cast(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
-    column = table.column(name)
-    try:
-        if name == "timestamp" and pa.types.is_integer(column.type):
-            column = pc.multiply_checked(column.cast(pa.int64()), 1000)
-        flat = column.cast(kind).combine_chunks()
-    except (pa.ArrowException, OverflowError) as error:
-        raise InvalidRecord(0, f"column {name}: {error}") from error
-    return flat.chunk(0) if isinstance(flat, pa.ChunkedArray) else flat
+    return pa.repeat(now, count) if rules.append_time else pc.fill_null(given, now)
 
 
 def _digest(content: bytes, explicit: Sequence[int | None] | None) -> bytes:

@@ -55,7 +55,8 @@ class Appended:
     """The answer to a durable request.
 
     `ranges` has one entry per touched partition, in order of partition; it is empty when a duplicate is so old that
-    its offsets are no longer known. `partitions` names the partition of each record of the request.
+    its offsets are no longer known. `partitions` names the partition of each record of the request; of a duplicate it
+    is empty when the topic's partitioner was changed since.
     """
 
     ranges: tuple[OffsetRange, ...]
@@ -64,7 +65,7 @@ class Appended:
     duplicate: bool = False
 
     def offsets(self) -> list[int]:
-        """The offset of each record of the request, in the request's order."""
+        """The offset of each record of the request, in the request's order; empty where that is not known."""
         following = {r.partition: r.base_offset for r in self.ranges}
         if len(self.ranges) == 1:
             only = self.ranges[0]

@@ -10,25 +10,24 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, StorageRefused, TopicClosed, UnknownTopic
-from delta_log.frames import DECISION, PRODUCERS, Frame, Place, checksum
+from delta_log.errors import Closed, LakelogError, Overloaded, StorageRefused
+from delta_log.frames import DECISION, Frame, Place, checksum
 from delta_log.journal import Journal
-from delta_log.live import PRODUCERS_TABLE, Live, PendingGroup, producer_payload
-from delta_log.producers import ProducerRow, Producers, Repeat, Undo
+from delta_log.live import Live, PendingGroup
+from delta_log.producers import Producers
 from delta_log.request import Part, Request
 from delta_log.rows import Run
+from delta_log.sequencer import Group, Sequencer
 from delta_log.tail import ROW_OVERHEAD, Chunk, Tail
-from delta_log.types import Appended, OffsetRange, ProducerStamp
+from delta_log.turns import AloneTurn, ThreadUnit, Turns
+from delta_log.types import Appended, ProducerStamp
 
-_GROUP_BYTES: Final = 8 * 1024 * 1024
-_GROUP_UNITS: Final = 4096
 _log = logging.getLogger(__name__)
 
 
@@ -40,107 +39,18 @@ class Limits(msgspec.Struct, frozen=True):
     total_bytes: int = 1024 * 1024 * 1024
 
 
-class Turn(Protocol):
-    """Somebody in the queue."""
-
-    def lead(self) -> None:
-        """It is your turn to lead."""
-        ...
-
-
-class Unit:
-    """One request in the queue. A subclass says how its owner is told."""
-
-    __slots__ = ("error", "live", "request", "result")
-
-    def __init__(self, live: Live, request: Request) -> None:
-        self.live = live
-        self.request = request
-        self.result: Appended | None = None
-        self.error: BaseException | None = None
-
-    def lead(self) -> None:
-        raise NotImplementedError
-
-    def done(self) -> None:
-        """`result` or `error` is set."""
-        raise NotImplementedError
-
-
-class ThreadUnit(Unit):
-    """Of a thread that waits for it."""
-
-    __slots__ = ("_gate", "leads")
-
-    def __init__(self, live: Live, request: Request) -> None:
-        super().__init__(live, request)
-        self.leads = False
-        self._gate = threading.Lock()
-        self._gate.acquire()
-
-    def lead(self) -> None:
-        self.leads = True
-        self._gate.release()
-
-    def done(self) -> None:
-        if not self.leads:
-            self._gate.release()
-
-    def wait(self) -> None:
-        self._gate.acquire()
-
-    def answer(self) -> Appended:
-        if self.error is not None:
-            raise self.error
-        if self.result is None:
-            raise OutcomeUnknown("the request", "it was never answered")
-        return self.result
-
-
-class AloneTurn:
-    """Of a thread that wants no group beside it."""
-
-    __slots__ = ("_gate",)
-
-    def __init__(self) -> None:
-        self._gate = threading.Lock()
-        self._gate.acquire()
-
-    def lead(self) -> None:
-        self._gate.release()
-
-    def wait(self) -> None:
-        self._gate.acquire()
-
-
 class Follower(Protocol):
     """Who makes the tables follow the journal."""
 
     def notice(self, live: Live) -> None: ...
 
 
-class Group:
-    """A group on its way: what it writes, and what to do once it is durable."""
-
-    __slots__ = ("frames", "parts", "payloads", "pending", "tails", "undo", "units")
-
-    def __init__(self, units: list[Unit]) -> None:
-        self.units = units
-        self.frames: list[Frame] = []
-        self.payloads: list[bytes] = []
-        self.parts: list[tuple[Live, int, Part | None, ProducerStamp | None]] = []
-        self.tails: dict[int, Tail] = {}
-        self.undo: list[Undo] = []
-
-
 class Writer:
-    """The queue and the leader's work. `fatal` ends it for good: we are no longer the owner, or closed."""
+    """The leader's work. `fatal` ends it for good: we are no longer the owner, or closed."""
 
     def __init__(self, journal: Journal, epoch: int, follower: Follower, limits: Limits) -> None:
         self.journal = journal
-        self.epoch = epoch
-        self.producers = Producers()
-        self.producer_table: Live | None = None
+        self.sequencer = Sequencer(epoch)
         self.limits = limits
         self.fatal: LakelogError | None = None
         self.untabled = 0
@@ -150,15 +60,22 @@ class Writer:
         self.aside: set[tuple[int, int]] = set()
         #: where an event loop lets the journal wait for the disk
         self.syncing = ThreadPoolExecutor(1, thread_name_prefix="lakelog-sync")
+        self.turns = Turns()
         self._follower = follower
         self._mutex = threading.Lock()
-        self._queue: deque[Turn] = deque()
-        self._leading = False
+
+    @property
+    def epoch(self) -> int:
+        return self.sequencer.epoch
+
+    @property
+    def producers(self) -> Producers:
+        return self.sequencer.producers
 
     def append(self, live: Live, request: Request) -> Appended:
         """Store a request and return where; in the caller's own thread."""
         unit = ThreadUnit(live, request)
-        if self.enter(unit):
+        if self.turns.enter(unit):
             unit.leads = True
         else:
             unit.wait()
@@ -167,37 +84,19 @@ class Writer:
         try:
             self.lead()
         finally:
-            self.hand_over()
+            self.turns.hand_over()
         return unit.answer()
 
     def alone(self, action: Callable[[], None]) -> None:
         """Run something with no group under way."""
         turn = AloneTurn()
-        if not self.enter(turn):
+        if not self.turns.enter(turn):
             turn.wait()
         try:
-            with self._mutex:
-                self._queue.remove(turn)
+            self.turns.leave(turn)
             action()
         finally:
-            self.hand_over()
-
-    def enter(self, turn: Turn) -> bool:
-        """Queue up; True when it falls to the caller to lead."""
-        with self._mutex:
-            self._queue.append(turn)
-            if self._leading:
-                return False
-            self._leading = True
-            return True
-
-    def hand_over(self) -> None:
-        """Pass the lead on to the first who waits."""
-        with self._mutex:
-            following = self._queue[0] if self._queue else None
-            self._leading = following is not None
-        if following is not None:
-            following.lead()
+            self.turns.hand_over()
 
     def lead(self) -> None:
         """Write one group of all that waits."""
@@ -214,13 +113,12 @@ class Writer:
 
     def begin(self) -> Group:
         """Take what waits and give it offsets, tentatively."""
-        group = Group(self._take())
-        for unit in group.units:
-            try:
-                self._sequence(group, unit)
-            except LakelogError as error:
-                unit.error = error
-        return group
+        units = self.turns.take()
+        if self.fatal is None:
+            return self.sequencer.sequence(units)
+        for unit in units:
+            unit.error = self.fatal
+        return Group(units)
 
     def finish(self, group: Group, places: Sequence[Place]) -> None:
         """The group is durable: make it visible, answer, and let the tables follow."""
@@ -252,10 +150,7 @@ class Writer:
 
     def fail(self, group: Group, error: BaseException) -> None:
         """The group is not durable: its offsets are free again, unless nothing may be written any more."""
-        for tail in group.tails.values():
-            tail.next = tail.end
-        for undo in reversed(group.undo):
-            self.producers.undo(undo)
+        self.sequencer.take_back(group)
         if not isinstance(error, LakelogError):
             self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
         for unit in group.units:
@@ -290,109 +185,3 @@ class Writer:
         keep = part is not None and self.untabled < self.limits.memory_bytes
         run = Run(frame.base_offset, part.rows, stamp) if keep and part is not None else None
         return Chunk(frame.base_offset, frame.count, size, frame, place, run)
-
-    def _take(self) -> list[Unit]:
-        """What waits in front of the next one that wants to be alone, within bounds."""
-        units: list[Unit] = []
-        size = 0
-        with self._mutex:
-            while self._queue and len(units) < _GROUP_UNITS and size < _GROUP_BYTES:
-                turn = self._queue[0]
-                if not isinstance(turn, Unit):
-                    break
-                self._queue.popleft()
-                units.append(turn)
-                size += turn.request.size
-        return units
-
-    def _sequence(self, group: Group, unit: Unit) -> None:
-        if self.fatal is not None:
-            raise self.fatal
-        live, request = unit.live, unit.request
-        if live.deleted:
-            raise UnknownTopic(live.name)
-        if live.closed is not None:
-            raise live.closed
-        if not live.owned:
-            raise TopicClosed(live.name, "its table has not been taken over", "try again")
-        stamp = request.stamp
-        if stamp is not None:
-            decision = self.producers.decide(live.id, stamp, request.count, request.digest)
-            if isinstance(decision, Repeat):
-                unit.result = repeated(request, decision.row, live.partitions)
-                return
-        ranges: list[OffsetRange] = []
-        for part in request.parts:
-            tail = live.tails[part.partition]
-            base, count = tail.next, len(part.rows)
-            tail.next = base + count
-            group.tails[id(tail)] = tail
-            ranges.append(OffsetRange(part.partition, base, count))
-            group.frames.append(
-                Frame(
-                    part.kind,
-                    live.name,
-                    live.id,
-                    part.partition,
-                    base,
-                    count,
-                    self.epoch,
-                    len(part.payload),
-                    part.crc,
-                    request.timestamp_ms,
-                    None if stamp is None else (stamp.producer_id, stamp.epoch),
-                )
-            )
-            group.payloads.append(part.payload)
-            group.parts.append((live, part.partition, part, stamp))
-        if stamp is not None:
-            self._remember(group, unit, stamp, ranges)
-        unit.result = Appended(tuple(ranges), tuple(request.assignment), request.timestamp_ms)
-
-    def _remember(self, group: Group, unit: Unit, stamp: ProducerStamp, ranges: Sequence[OffsetRange]) -> None:
-        """Journal, in the same unit, that this producer's request is stored."""
-        live, request, table = unit.live, unit.request, self.producer_table
-        if table is None:
-            raise TopicClosed(PRODUCERS_TABLE, "its table is not open", "try again")
-        row = ProducerRow(
-            stamp.producer_id,
-            live.name,
-            live.id,
-            stamp.epoch,
-            stamp.sequence,
-            request.count,
-            request.digest,
-            live.partitions,
-            tuple((given.partition, given.base_offset, given.count) for given in ranges),
-            request.timestamp_ms,
-        )
-        group.undo.append(self.producers.replay(row))
-        payload = producer_payload(row)
-        tail = table.tails[0]
-        base, tail.next = tail.next, tail.next + 1
-        group.tails[id(tail)] = tail
-        frame = Frame(
-            PRODUCERS,
-            table.name,
-            table.id,
-            0,
-            base,
-            1,
-            self.epoch,
-            len(payload),
-            checksum(payload),
-            row.timestamp_ms,
-        )
-        group.frames.append(frame)
-        group.payloads.append(payload)
-        group.parts.append((table, 0, None, None))
-
-
-def repeated(request: Request, row: ProducerRow | None, partitions: int) -> Appended:
-    """The first answer once more."""
-    if row is None:
-        return Appended((), (), request.timestamp_ms, duplicate=True)
-    assignment = request.assignment
-    if row.partitions != partitions and request.reassign is not None:
-        assignment = request.reassign(row.partitions)
-    return Appended(row.offset_ranges(), tuple(assignment), row.timestamp_ms, duplicate=True)

@@ -1,0 +1,105 @@
+"""A client's Arrow as the columns of a request. Pure.
+
+Arrow says of itself how to be read: what points outside its buffers, or is text without being UTF-8, would be stored
+and then fail whoever reads it. So nothing is taken on trust.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_log.errors import InvalidRecord
+from delta_log.schema import HEADERS, TIMESTAMP
+
+_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("partition", pa.int32()),
+    ("timestamp", TIMESTAMP),
+    ("headers", HEADERS),
+)
+_KNOWN: Final = frozenset(name for name, _ in _COLUMNS)
+
+
+def read_columns(table: pa.Table) -> dict[str, pa.Array]:
+    """The columns that there are, each as one array of its own type; raises for what cannot be a request."""
+    names: list[str] = table.column_names
+    if "value" not in names or not _KNOWN.issuperset(names) or len(set(names)) < len(names):
+        raise InvalidRecord(0, f"columns must be key, value, partition, timestamp, headers, each once, not {names}")
+    try:
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidRecord(0, f"not sound Arrow: {error}") from error
+    columns = {name: _cast(table.column(name), name, kind) for name, kind in _COLUMNS if name in names}
+    if "headers" in columns:
+        _check_headers(columns["headers"])
+    return columns
+
+
+def content_bytes(columns: Mapping[str, pa.Array]) -> bytes:
+    """The same bytes for the same content, however it lies in memory: in slices, or with anything below its nulls."""
+    return b"".join(part for name, column in columns.items() for part in (name.encode(), *_content(column)))
+
+
+def _cast(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
+    given = column.type
+    whole = pa.types.is_integer(given)
+    if name == "partition" and not (whole or pa.types.is_null(given)):
+        raise InvalidRecord(0, f"column partition must be whole numbers, not {given}")
+    if name == "timestamp" and not (whole or pa.types.is_timestamp(given) or pa.types.is_null(given)):
+        raise InvalidRecord(0, f"column timestamp must be whole milliseconds or timestamps, not {given}")
+    try:
+        if name == "timestamp" and whole:
+            column = pc.multiply_checked(column.cast(pa.int64()), 1000)
+        flat = column.cast(kind).combine_chunks()
+    except (pa.ArrowException, OverflowError) as error:
+        raise InvalidRecord(0, f"column {name}: {error}") from error
+    if not isinstance(flat, pa.ChunkedArray):
+        return flat
+    if flat.num_chunks != 1:
+        raise InvalidRecord(0, f"column {name} is too large for one request")
+    return flat.chunk(0)
+
+
+def _check_headers(headers: pa.Array) -> None:
+    flat = headers.flatten()
+    nameless = pc.or_(flat.is_null(), flat.field("key").is_null())
+    at = pc.index(nameless, True).as_py()
+    if at >= 0:
+        raise InvalidRecord(pc.list_parent_indices(headers)[at].as_py(), "a header needs a name")
+
+
+def _content(column: pa.Array) -> Iterator[bytes]:
+    yield _numbers(column.is_valid().cast(pa.uint8()))
+    if pa.types.is_list(column.type):
+        yield _numbers(pc.fill_null(pc.list_value_length(column), 0))
+        flat = column.flatten()
+        for index in range(flat.type.num_fields):
+            yield from _content(flat.field(index))
+    elif pa.types.is_timestamp(column.type):
+        yield _numbers(pc.fill_null(column.cast(pa.int64()), 0))
+    elif pa.types.is_integer(column.type):
+        yield _numbers(pc.fill_null(column, 0))
+    else:
+        filled = pc.fill_null(column.cast(pa.binary()), b"")
+        yield _numbers(pc.binary_length(filled))
+        yield _bytes(filled)
+
+
+def _numbers(column: pa.Array) -> bytes:
+    width = column.type.bit_width // 8
+    data = column.buffers()[1]
+    return b"" if data is None else bytes(data[column.offset * width : (column.offset + len(column)) * width])
+
+
+def _bytes(column: pa.Array) -> bytes:
+    """The data of a binary array without nulls: one stretch of its buffer."""
+    _, offsets, data = column.buffers()
+    if data is None or not len(column):
+        return b""
+    bounds = pa.Array.from_buffers(pa.int32(), column.offset + len(column) + 1, [None, offsets])
+    return bytes(data[bounds[column.offset].as_py() : bounds[column.offset + len(column)].as_py()])
