@@ -10,8 +10,9 @@ import asyncio
 
 from delta_log.live import Live
 from delta_log.request import Request
+from delta_log.turns import Unit
 from delta_log.types import Appended
-from delta_log.writer import Unit, Writer
+from delta_log.writer import Writer
 
 
 class LoopUnit(Unit):
@@ -52,7 +53,7 @@ class LoopUnit(Unit):
 
 async def append_on_loop(writer: Writer, live: Live, request: Request) -> Appended:
     unit = LoopUnit(writer, live, request)
-    if writer.enter(unit):
+    if writer.turns.enter(unit):
         unit.begin_leading()
     return await unit.future
 
@@ -72,4 +73,4 @@ async def _lead(writer: Writer) -> None:
             return
         writer.finish(group, places)
     finally:
-        writer.hand_over()
+        writer.turns.hand_over()

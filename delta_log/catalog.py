@@ -107,6 +107,18 @@ class Catalog:
         except UnknownTopic:
             return None
 
+    def unopened(self) -> list[str]:
+        """The names of tables that nobody asked for yet, deleted ones among them."""
+        return [
+            entry.name for entry in self._store.list(TOPICS) if entry.is_directory and entry.name not in self._lives
+        ]
+
+    def peek(self, name: str) -> Snapshot:
+        """What a table says, without keeping it open."""
+        table = self._table(name)
+        table.load()
+        return table.snapshot
+
     def describe(self, name: str) -> TopicInfo:
         live = self.live(name)
         return TopicInfo(live.name, live.id, live.partitions, live.config)
@@ -211,6 +223,10 @@ class Catalog:
                 for waiter in tail.advance(snapshot.end(index)):
                     waiter.wake()
 
+    def delete_directory(self, name: str) -> None:
+        """Remove a table with all its files."""
+        self._store.delete_directory(f"{TOPICS}/{name}")
+
     def forget(self, live: Live) -> None:
         """A deleted topic's directory is gone."""
         with self._lock:
@@ -241,6 +257,8 @@ class Catalog:
         properties = snapshot.configuration
         if TOPIC_ID not in properties or PARTITIONS not in properties:
             raise TopicClosed(name, "its table was not made by lakelog")
+        if snapshot.protocol != Protocol():
+            raise TopicClosed(name, f"its table has a protocol that this version does not know: {snapshot.protocol}")
         internal = name == PRODUCERS_TABLE
         config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
         count = int(properties[PARTITIONS])

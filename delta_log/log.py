@@ -221,10 +221,10 @@ class Log(Reading):
         live = self._running.catalog.live(topic)
         if not live.owned:
             own(self._running, live)
-        if producer is not None and self._running.writer.producer_table is None:
-            self._running.writer.producer_table = self._running.catalog.producers(create=True)
-        if producer is not None and self._running.writer.producer_table is not None:
-            own(self._running, self._running.writer.producer_table)
+        if producer is not None and self._running.writer.sequencer.producer_table is None:
+            self._running.writer.sequencer.producer_table = self._running.catalog.producers(create=True)
+        if producer is not None and self._running.writer.sequencer.producer_table is not None:
+            own(self._running, self._running.writer.sequencer.producer_table)
         return live
 
     def _wait_for_room(self, live: Live, size: int) -> None:

@@ -144,10 +144,10 @@ def _compose(
 
 def _recover(running: Running) -> Report:
     catalog, writer = running.catalog, running.writer
-    writer.producer_table = _load_producers(running)
+    writer.sequencer.producer_table = _load_producers(running)
     report = recover(running.journal, writer, catalog.find)
-    if writer.producer_table is not None:
-        for group in writer.producer_table.pending:
+    if writer.sequencer.producer_table is not None:
+        for group in writer.sequencer.producer_table.pending:
             for _, chunk in group.chunks:
                 if not chunk.lost:
                     writer.producers.replay(producer_row(chunk, running.journal))

@@ -26,12 +26,14 @@ from delta_log.retention import RetentionPlan, plan_retention
 from delta_log.rewrite import merge_files, move_log_start, remove_files
 from delta_log.schema import PRODUCERS_SCHEMA
 from delta_log.snapshot import Snapshot
+from delta_log.topic_config import TopicConfig
 from delta_log.types import DataFile
 from delta_log.writer import Writer
 
 FOLD_BYTES: Final = 32 * 1024 * 1024
 FOLLOW_EVERY_S: Final = 1.0
 CLEAN_EVERY_S: Final = 60.0
+BURY_EVERY_S: Final = 3600.0
 CLOCK_TOLERANCE_MS: Final = 5 * 60 * 1000
 _PRODUCER_FILES: Final = 20
 _log = logging.getLogger(__name__)
@@ -59,6 +61,7 @@ class Upkeep:
         self._producer_expiration_ms = producer_expiration_ms
         self._lost_ownership = lost_ownership
         self._at = probe
+        self._buried = time.monotonic()
         self._cleaned: dict[str, float] = {}
         self._with_orphans: set[str] = set()
         self._stop = threading.Event()
@@ -76,6 +79,9 @@ class Upkeep:
 
     def run_once(self) -> None:
         self._shorten_journal()
+        if time.monotonic() - self._buried >= BURY_EVERY_S:
+            self._buried = time.monotonic()
+            self._bury_unopened()
         for live in self._catalog.lives():
             if self._stop.is_set():
                 return
@@ -197,11 +203,26 @@ class Upkeep:
         return 1
 
     def _bury(self, live: Live) -> None:
-        """A deleted topic's directory goes once no plan made for it can be alive any more."""
-        marked = live.table.snapshot.configuration.get(DELETED)
-        if marked is not None and self._clock_ms() - int(marked) > live.config.history_ms:
-            live.table.store.delete_directory(live.table.directory)
+        if self._bury_directory(live.name, live.table.snapshot):
             self._catalog.forget(live)
+
+    def _bury_unopened(self) -> None:
+        """Topics that were deleted in an earlier life, and that nobody asked for in this one."""
+        for name in self._catalog.unopened():
+            try:
+                self._bury_directory(name, self._catalog.peek(name))
+            except LakelogError as error:
+                _log.warning("the table of %s cannot be looked at: %s", name, error)
+
+    def _bury_directory(self, name: str, snapshot: Snapshot) -> bool:
+        """A deleted topic's directory goes once no plan made for it can be alive any more."""
+        marked = snapshot.configuration.get(DELETED)
+        history_ms = TopicConfig.from_properties(snapshot.configuration).history_ms
+        if marked is None or self._clock_ms() - int(marked) <= history_ms:
+            return False
+        self._catalog.delete_directory(name)
+        _log.info("deleted the directory of topic %s, which was deleted earlier", name)
+        return True
 
 
 def check_clock(live: Live, now_ms: int) -> None:

@@ -1,0 +1,132 @@
+"""Whose turn it is to write. Whoever finds nobody at work leads; the lead is handed to the first who came meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Final, Protocol
+
+from delta_log.errors import OutcomeUnknown
+from delta_log.live import Live
+from delta_log.request import Request
+from delta_log.types import Appended
+
+_GROUP_BYTES: Final = 8 * 1024 * 1024
+_GROUP_UNITS: Final = 4096
+
+
+class Turn(Protocol):
+    """Somebody in the queue."""
+
+    def lead(self) -> None:
+        """It is your turn to lead."""
+        ...
+
+
+class Unit:
+    """One request in the queue. A subclass says how its owner is told."""
+
+    __slots__ = ("error", "live", "request", "result")
+
+    def __init__(self, live: Live, request: Request) -> None:
+        self.live = live
+        self.request = request
+        self.result: Appended | None = None
+        self.error: BaseException | None = None
+
+    def lead(self) -> None:
+        raise NotImplementedError
+
+    def done(self) -> None:
+        """`result` or `error` is set."""
+        raise NotImplementedError
+
+
+class ThreadUnit(Unit):
+    """Of a thread that waits for it."""
+
+    __slots__ = ("_gate", "leads")
+
+    def __init__(self, live: Live, request: Request) -> None:
+        super().__init__(live, request)
+        self.leads = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def lead(self) -> None:
+        self.leads = True
+        self._gate.release()
+
+    def done(self) -> None:
+        if not self.leads:
+            self._gate.release()
+
+    def wait(self) -> None:
+        self._gate.acquire()
+
+    def answer(self) -> Appended:
+        if self.error is not None:
+            raise self.error
+        if self.result is None:
+            raise OutcomeUnknown("the request", "it was never answered")
+        return self.result
+
+
+class AloneTurn:
+    """Of a thread that wants no group beside it."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self) -> None:
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def lead(self) -> None:
+        self._gate.release()
+
+    def wait(self) -> None:
+        self._gate.acquire()
+
+
+class Turns:
+    """The queue. Everyone in it waits on something of his own, so nobody is woken for nothing."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._queue: deque[Turn] = deque()
+        self._leading = False
+
+    def enter(self, turn: Turn) -> bool:
+        """Queue up; True when it falls to the caller to lead."""
+        with self._mutex:
+            self._queue.append(turn)
+            if self._leading:
+                return False
+            self._leading = True
+            return True
+
+    def hand_over(self) -> None:
+        """Pass the lead on to the first who waits."""
+        with self._mutex:
+            following = self._queue[0] if self._queue else None
+            self._leading = following is not None
+        if following is not None:
+            following.lead()
+
+    def leave(self, turn: Turn) -> None:
+        with self._mutex:
+            self._queue.remove(turn)
+
+    def take(self) -> list[Unit]:
+        """The requests in front of the next one that wants to be alone, within bounds."""
+        units: list[Unit] = []
+        size = 0
+        with self._mutex:
+            while self._queue and len(units) < _GROUP_UNITS and size < _GROUP_BYTES:
+                turn = self._queue[0]
+                if not isinstance(turn, Unit):
+                    break
+                self._queue.popleft()
+                units.append(turn)
+                size += turn.request.size
+        return units
