@@ -121,10 +121,6 @@ class Producers:
         else:
             self._epochs[key[0]] = epoch
 
-    def is_remembered(self, row: ProducerRow) -> bool:
-        """Whether the row is still needed: what is not may be left out of the table."""
-        return any(known is row or known == row for known in self._recent.get(row.key, ()))
-
     def rows(self) -> list[ProducerRow]:
         """Everything remembered, the requests of a producer in their order."""
         return [row for recent in self._recent.values() for row in recent]

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from delta_log.frames import ARROW, Frame, Place
+from delta_log.errors import Corruption
+from delta_log.frames import ARROW, Frame, Place, checksum
 from delta_log.rows import Run, decode_arrow, decode_block, to_batches
 from delta_log.types import ProducerStamp
 
@@ -30,7 +31,7 @@ class PayloadReader(Protocol):
 
 @dataclass(slots=True)
 class Chunk:
-    """A dense run: as rows, as Arrow, or only as a place in the journal."""
+    """A run of offsets: as rows, as Arrow, or only as a place in the journal."""
 
     base_offset: int
     count: int
@@ -122,7 +123,8 @@ class Tail:
             merged = None
             if batch is not None and at is not None:
                 first = chunks[0]
-                merged = Chunk(first.base_offset, batch.num_rows, batch.nbytes, first.frame, first.place, None, batch)
+                span = chunks[-1].next_offset - first.base_offset
+                merged = Chunk(first.base_offset, span, batch.nbytes, first.frame, first.place, None, batch)
                 kept.insert(at, merged)
             self._chunks, self._bases = kept, [chunk.base_offset for chunk in kept]
             return merged
@@ -160,10 +162,20 @@ def load_batches(chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.Rec
     return batches + to_batches(runs) if runs else batches
 
 
+def load_payload(chunk: Chunk, journal: PayloadReader) -> bytes:
+    """A frame's payload from the journal; checked, as it may have been damaged since the start read it."""
+    payload = journal.read(chunk.place)
+    if checksum(payload) != chunk.frame.crc:
+        place = chunk.place
+        segment = f"journal segment {place.epoch}-{place.segment}"
+        raise Corruption(segment, f"{place.length} bytes at {place.position} fail their checksum")
+    return payload
+
+
 def load_run(chunk: Chunk, journal: PayloadReader) -> Run:
     if chunk.run is not None:
         return chunk.run
-    payload = journal.read(chunk.place)
+    payload = load_payload(chunk, journal)
     frame = chunk.frame
     rows: Any = decode_arrow(payload) if frame.kind == ARROW else decode_block(payload)
     stamp = None if frame.stamp is None else ProducerStamp(*frame.stamp, 0)

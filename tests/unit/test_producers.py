@@ -1,0 +1,150 @@
+"""Idempotent producers: what is new, what is a repeat, and what breaks the rules."""
+
+import pytest
+
+from delta_log.errors import OutOfOrderSequence, SequenceReused, StaleProducerEpoch
+from delta_log.producers import REMEMBERED, New, ProducerRow, Producers, Repeat, survivors
+from delta_log.types import OffsetRange, ProducerStamp
+
+
+def row(
+    sequence: int,
+    count: int = 1,
+    *,
+    producer: str = "p",
+    topic: str = "t",
+    epoch: int = 0,
+    digest: bytes = b"",
+    at: int = 0,
+) -> ProducerRow:
+    digest = digest or b"%d" % sequence
+    return ProducerRow(producer, topic, topic, epoch, sequence, count, digest, 1, ((0, sequence, count),), at)
+
+
+def decide(
+    producers: Producers, sequence: int, count: int = 1, *, epoch: int = 0, digest: bytes = b"", topic: str = "t"
+) -> New | Repeat:
+    return producers.decide(topic, ProducerStamp("p", epoch, sequence), count, digest or b"%d" % sequence)
+
+
+def knowing(*rows: ProducerRow) -> Producers:
+    producers = Producers()
+    for known in rows:
+        producers.replay(known)
+    return producers
+
+
+def test_an_unknown_producer_starts_at_sequence_0_with_any_epoch():
+    assert decide(Producers(), 0) == New()
+    assert decide(Producers(), 0, epoch=7) == New()
+    with pytest.raises(OutOfOrderSequence) as refused:
+        decide(Producers(), 3)
+    assert (refused.value.expected, refused.value.received) == (0, 3)
+
+
+def test_sequences_count_records():
+    producers = knowing(row(0, 10))
+    assert decide(producers, 10) == New()
+    with pytest.raises(OutOfOrderSequence) as refused:
+        decide(producers, 11)
+    assert (refused.value.expected, refused.value.received) == (10, 11)
+
+
+def test_a_repeat_of_one_of_the_last_five_is_known_with_its_offsets():
+    rows = [row(i * 3, 3) for i in range(REMEMBERED)]
+    producers = knowing(*rows)
+    for known in rows:
+        assert decide(producers, known.sequence, 3) == Repeat(known)
+    assert rows[1].offset_ranges() == (OffsetRange(0, 3, 3),)
+
+
+def test_an_older_repeat_is_known_to_be_stored_and_no_more():
+    producers = knowing(*(row(i * 3, 3) for i in range(REMEMBERED + 2)))
+    assert decide(producers, 0, 3) == Repeat(None)
+    assert decide(producers, 3, 3) == Repeat(None)
+    assert decide(producers, 6, 3) != Repeat(None)
+
+
+@pytest.mark.parametrize(("sequence", "count", "digest"), [(0, 3, b"other"), (0, 2, b""), (1, 2, b""), (2, 9, b"")])
+def test_a_sequence_is_not_used_for_other_content(sequence: int, count: int, digest: bytes):
+    with pytest.raises(SequenceReused):
+        decide(knowing(row(0, 3), row(3, 3)), sequence, count, digest=digest)
+
+
+def test_a_request_that_begins_among_the_forgotten_and_reaches_into_the_remembered_is_no_repeat():
+    producers = knowing(*(row(i * 3, 3) for i in range(REMEMBERED + 1)))
+    with pytest.raises(SequenceReused):
+        decide(producers, 0, 4)
+
+
+def test_an_old_epoch_is_refused_in_every_topic():
+    producers = knowing(row(0, epoch=4))
+    for topic in ("t", "other"):
+        with pytest.raises(StaleProducerEpoch) as refused:
+            decide(producers, 1, epoch=3, topic=topic)
+        assert (refused.value.current, refused.value.received) == (4, 3)
+
+
+def test_a_new_epoch_starts_at_0_again_and_forgets_the_old_requests():
+    producers = knowing(row(0), row(1))
+    assert decide(producers, 0, epoch=1) == New()
+    with pytest.raises(OutOfOrderSequence):
+        decide(producers, 2, epoch=1)
+    producers.replay(row(0, epoch=1))
+    assert decide(producers, 1, epoch=1) == New()
+    assert [known.epoch for known in producers.rows()] == [1]
+
+
+def test_topics_and_producers_have_sequences_of_their_own():
+    producers = knowing(row(0), row(1))
+    assert decide(producers, 0, topic="other") == New()
+    assert producers.decide("t", ProducerStamp("q", 0, 0), 1, b"") == New()
+
+
+def test_what_was_not_stored_after_all_is_undone_in_reverse():
+    before = [row(i) for i in range(REMEMBERED)]
+    producers = knowing(*before)
+    undo = [producers.replay(new) for new in (row(5), row(6), row(0, epoch=3), row(0, producer="q"))]
+    for step in reversed(undo):
+        producers.undo(step)
+    assert producers.rows() == before
+    assert decide(producers, 5) == New()
+    assert producers.decide("t", ProducerStamp("q", 0, 0), 1, b"") == New()
+
+
+def test_a_deleted_topic_is_forgotten_but_not_who_wrote_to_it():
+    producers = knowing(row(0, epoch=2), row(0, epoch=2, topic="other"))
+    producers.forget_topic("t")
+    assert [known.topic for known in producers.rows()] == ["other"]
+    assert decide(producers, 0, epoch=2) == New()
+    with pytest.raises(StaleProducerEpoch):
+        decide(producers, 0, epoch=1)
+
+
+def test_who_was_silent_for_long_is_forgotten_with_its_epoch():
+    producers = knowing(row(0, epoch=5, at=10), row(0, producer="q", epoch=5, at=20))
+    producers.expire(20)
+    assert [known.producer_id for known in producers.rows()] == ["q"]
+    assert decide(producers, 0, epoch=0) == New()
+    with pytest.raises(StaleProducerEpoch):
+        producers.decide("t", ProducerStamp("q", 4, 0), 1, b"")
+
+
+def test_a_producer_that_writes_to_one_topic_keeps_its_epoch_when_another_expires():
+    producers = knowing(row(0, epoch=5, at=10), row(0, epoch=5, topic="other", at=30))
+    producers.expire(20)
+    with pytest.raises(StaleProducerEpoch):
+        decide(producers, 0, epoch=4)
+
+
+def test_survivors_are_the_last_five_of_each_producer_and_topic_and_keep_their_order():
+    rows = [row(i, topic=topic, producer=name) for i in range(7) for topic in "tu" for name in "pq"]
+    kept = survivors(rows)
+    assert kept == rows[8:]
+    assert survivors(kept) == kept
+    assert knowing(*kept).rows() == knowing(*rows).rows()
+
+
+def test_survivors_of_a_new_epoch_displace_those_of_the_old():
+    rows = [row(0), row(1), row(0, epoch=1), row(0, producer="q")]
+    assert survivors(rows) == rows[2:]
