@@ -1,0 +1,26 @@
+"""The benchmarks there are, in the order in which they run. Imports none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """The docstring of `function` says what each of its rows means."""
+
+    module: str
+    summary: str
+    function: str = "run"
+
+
+BENCHMARKS = {
+    "baselines": Benchmark("benchmarks.baselines", "what this machine can do without the log"),
+    "append": Benchmark("benchmarks.append", "requests of 1 to 10,000 records, 1 to 64 callers"),
+    "arrow": Benchmark("benchmarks.append", "the same for Arrow requests", "run_arrow"),
+    "sustained": Benchmark("benchmarks.sustained", "appends and tables over a longer time"),
+    "read": Benchmark("benchmarks.read", "the tail, catching up, and random fetches"),
+    "visible": Benchmark("benchmarks.visible", "from the acknowledgement to a row in the Delta table"),
+    "restart": Benchmark("benchmarks.restart", "starting with a million records in the journal"),
+    "idle": Benchmark("benchmarks.idle_topics", "a thousand topics that nobody writes to"),
+}

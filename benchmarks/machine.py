@@ -1,0 +1,58 @@
+"""What the numbers were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.rows import Param, Row
+
+_LIBRARIES = ("lakelog", "pyarrow", "deltalake", "msgspec", "mmh3", "murmurhash2", "uvloop")
+
+
+def describe_machine(place: Path) -> Row:
+    facts: dict[str, Param] = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": _cpu(),
+        "cores": _cores(),
+        "load": round(os.getloadavg()[0], 2),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "filesystem": _filesystem(place),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+    return Row(
+        name="machine", params=facts | {name: _version(name) for name in _LIBRARIES}, value=_cores(), unit="cores"
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()
+
+
+def _filesystem(place: Path) -> str:
+    """The kind of the mount that holds `place`: on one that lives in memory a sync costs nothing."""
+    try:
+        mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    except OSError:
+        return "unknown"
+    within = [(len(point), kind) for point, kind in mounts if place.resolve().is_relative_to(point)]
+    return max(within, default=(0, "unknown"))[1]
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "absent"
