@@ -113,12 +113,6 @@ class Catalog:
             entry.name for entry in self._store.list(TOPICS) if entry.is_directory and entry.name not in self._lives
         ]
 
-    def peek(self, name: str) -> Snapshot:
-        """What a table says, without keeping it open."""
-        table = self._table(name)
-        table.load()
-        return table.snapshot
-
     def describe(self, name: str) -> TopicInfo:
         live = self.live(name)
         return TopicInfo(live.name, live.id, live.partitions, live.config)
@@ -223,9 +217,18 @@ class Catalog:
                 for waiter in tail.advance(snapshot.end(index)):
                     waiter.wake()
 
-    def delete_directory(self, name: str) -> None:
-        """Remove a table with all its files."""
-        self._store.delete_directory(f"{TOPICS}/{name}")
+    def bury(self, name: str, now_ms: int) -> bool:
+        """Remove a deleted topic's table for good, once no plan made for it can be alive any more."""
+        with self._lock:
+            table = self._table(name)
+            table.load()
+            properties = table.snapshot.configuration
+            history_ms = TopicConfig.from_properties(properties).history_ms
+            if DELETED not in properties or now_ms - int(properties[DELETED]) <= history_ms:
+                return False
+            self._store.delete_directory(table.directory)
+            self._lives.pop(name, None)
+            return True
 
     def forget(self, live: Live) -> None:
         """A deleted topic's directory is gone."""
@@ -257,8 +260,6 @@ class Catalog:
         properties = snapshot.configuration
         if TOPIC_ID not in properties or PARTITIONS not in properties:
             raise TopicClosed(name, "its table was not made by lakelog")
-        if snapshot.protocol != Protocol():
-            raise TopicClosed(name, f"its table has a protocol that this version does not know: {snapshot.protocol}")
         internal = name == PRODUCERS_TABLE
         config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
         count = int(properties[PARTITIONS])

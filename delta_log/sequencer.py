@@ -61,14 +61,14 @@ class Sequencer:
         live, request = unit.live, unit.request
         stamp = request.stamp
         check_writable(live)
+        memory = None if stamp is None else self._producer_memory()
         if stamp is not None:
-            memory = self._producer_memory()
             decision = self.producers.decide(live.id, stamp, request.count, request.digest)
             if isinstance(decision, Repeat):
                 unit.result = repeated(request, decision.row)
                 return
         ranges = [self._give_offsets(group, live, request, part) for part in request.parts]
-        if stamp is not None:
+        if stamp is not None and memory is not None:
             row = producer_row_of(live, request, stamp, ranges)
             group.undo.append(self.producers.replay(row))
             self._remember(group, memory, row)

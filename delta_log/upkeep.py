@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log.actions import Action, Add, CommitInfo, Remove
-from delta_log.catalog import DELETED, Catalog
+from delta_log.catalog import Catalog
 from delta_log.compaction import plan_fold
 from delta_log.conflicts import Kind
 from delta_log.disk import Probe, no_probe
@@ -26,7 +26,6 @@ from delta_log.retention import RetentionPlan, plan_retention
 from delta_log.rewrite import merge_files, move_log_start, remove_files
 from delta_log.schema import PRODUCERS_SCHEMA
 from delta_log.snapshot import Snapshot
-from delta_log.topic_config import TopicConfig
 from delta_log.types import DataFile
 from delta_log.writer import Writer
 
@@ -155,7 +154,7 @@ class Upkeep:
     def _care_for(self, live: Live) -> None:
         now = time.monotonic()
         if live.deleted:
-            self._bury(live)
+            self._catalog.bury(live.name, self._clock_ms())
             return
         if live.closed is not None or not live.owned:
             return
@@ -202,27 +201,13 @@ class Upkeep:
         live.table.commit(Kind.REWRITE, plan)
         return 1
 
-    def _bury(self, live: Live) -> None:
-        if self._bury_directory(live.name, live.table.snapshot):
-            self._catalog.forget(live)
-
     def _bury_unopened(self) -> None:
         """Topics that were deleted in an earlier life, and that nobody asked for in this one."""
         for name in self._catalog.unopened():
             try:
-                self._bury_directory(name, self._catalog.peek(name))
+                self._catalog.bury(name, self._clock_ms())
             except LakelogError as error:
                 _log.warning("the table of %s cannot be looked at: %s", name, error)
-
-    def _bury_directory(self, name: str, snapshot: Snapshot) -> bool:
-        """A deleted topic's directory goes once no plan made for it can be alive any more."""
-        marked = snapshot.configuration.get(DELETED)
-        history_ms = TopicConfig.from_properties(snapshot.configuration).history_ms
-        if marked is None or self._clock_ms() - int(marked) <= history_ms:
-            return False
-        self._catalog.delete_directory(name)
-        _log.info("deleted the directory of topic %s, which was deleted earlier", name)
-        return True
 
 
 def check_clock(live: Live, now_ms: int) -> None:
