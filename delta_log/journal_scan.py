@@ -4,6 +4,7 @@ Two marks tell a torn end from a damaged middle: every group says how far the jo
 written, and a later segment proves an earlier one whole, as nobody goes on to the next before all is synced. What
 lies beyond the last mark may be half a write that nobody was ever told of: it is cut. What is damaged below a mark
 was acknowledged: it is named and stepped over, and its offsets are taken from the note in the group behind it.
+A file that ends where a group ends was cut there, by somebody who found that group whole and synced it.
 """
 
 from __future__ import annotations
@@ -75,12 +76,14 @@ def scan_segment(
     scan = SegmentScan(life, epoch, segment)
     gaps = _find_groups(data, scan)
     mark = max([synced_length, *(_mark(group.header) for group in scan.groups)])
+    headless = _own_header(memoryview(data)[scan.groups_end :], scan)
+    ends = {scan.groups_end, scan.groups_end + headless.size} if headless is not None else {scan.groups_end}
+    closed = closed or len(data) in ends
     for index, group in enumerate(scan.groups):
         if not group.sound and group.end > mark and not closed:
             del scan.groups[index:]
             scan.torn = True
             break
-    headless = _own_header(memoryview(data)[scan.groups_end :], scan)
     if headless is not None and closed:
         mark = max(mark, scan.groups_end + headless.size)
     scan.end = max(mark, scan.groups_end)
@@ -199,7 +202,7 @@ def find_lost(scans: Sequence[SegmentScan]) -> tuple[list[Lost], list[str]]:
             lost += [Lost(note, "its payload fails its checksum") for note in _unsound(group)]
         if scan.end > scan.groups_end:
             unread = scan
-    return lost, untraceable
+    return lost, untraceable + ([_end_of(unread)] if unread is not None else [])
 
 
 def _end_of(scan: SegmentScan) -> str:

@@ -17,7 +17,7 @@ from delta_log.producers import ProducerRow, survivors
 from delta_log.request import Rules
 from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA
 from delta_log.table import Table
-from delta_log.tail import Chunk, PayloadReader, Tail, load_batches
+from delta_log.tail import Chunk, PayloadReader, Tail, load_batches, load_payload
 from delta_log.topic_config import TopicConfig
 from delta_log.types import OffsetRange
 
@@ -86,7 +86,7 @@ _row_decoder = msgspec.msgpack.Decoder(ProducerRow)
 
 
 def producer_row(chunk: Chunk, journal: PayloadReader) -> ProducerRow:
-    payload = chunk.payload if chunk.payload is not None else journal.read(chunk.place)
+    payload = chunk.payload if chunk.payload is not None else load_payload(chunk, journal)
     return _row_decoder.decode(payload)
 
 
@@ -142,6 +142,8 @@ class Live:
     lock: threading.Lock = field(default_factory=threading.Lock)
     pending: deque[PendingGroup] = field(default_factory=deque[PendingGroup])
     in_doubt: int = 0
+    #: holds the journal's segments with a decision about this topic until it is carried out
+    decision: Tail = field(default_factory=lambda: Tail(0, 0))
     table_waiters: list[TableWaiter] = field(default_factory=list[TableWaiter])
 
     @property

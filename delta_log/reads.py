@@ -116,6 +116,14 @@ class Reader:
 
     def first_at(self, live: Live, partition: int, timestamp_ms: int) -> int | None:
         """The earliest offset whose timestamp is at or after `timestamp_ms`; None when there is none."""
+        for _ in range(_RETRIES):
+            try:
+                return self._first_at(live, partition, timestamp_ms)
+            except _Moved:
+                continue
+        raise TopicClosed(live.name, "its files move faster than they can be read", "try again")
+
+    def _first_at(self, live: Live, partition: int, timestamp_ms: int) -> int | None:
         tail = live.tails[partition]
         start, end = tail.start, tail.end
         wanted = pa.scalar(timestamp_ms * 1000, pa.int64())
@@ -128,7 +136,7 @@ class Reader:
                 if found is not None:
                     return found
         for chunk in tail.chunks_from(max(start, first), NO_LIMIT):
-            for batch in load_batches([chunk], self._journal):
+            for batch in self._load([chunk]):
                 found = _first_at(batch, wanted, start)
                 if found is not None:
                     return found
@@ -151,10 +159,17 @@ class Reader:
                 break
             taken.append(chunk)
             size += chunk.size
-        for batch in load_batches(taken, self._journal):
+        for batch in self._load(taken):
             gathered.take(batch.select(list(columns)) if columns != batch.schema.names else batch, end)
         if not gathered.full:
             gathered.next_offset = max(gathered.next_offset, min(end, taken[-1].next_offset))
+
+    def _load(self, chunks: Sequence[Chunk]) -> list[pa.RecordBatch]:
+        """The rows of chunks; moved where they reached the table, and left the journal, a moment ago."""
+        try:
+            return load_batches(chunks, self._journal)
+        except FileNotFoundError as error:
+            raise _Moved from error
 
     def _from_files(self, live: Live, partition: int, gathered: _Gathered, end: int, columns: Sequence[str]) -> None:
         files = files_from(live.table.snapshot.files(partition), gathered.next_offset)

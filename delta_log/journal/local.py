@@ -96,7 +96,7 @@ class LocalJournal:
             raise StorageRefused("the journal, which needs a restart,", self._broken)
         directory = encode_directory(self._previous, list(frames))
         total = HEADER_SIZE + len(directory) + sum(map(len, payloads))
-        if self._fd < 0 or self._synced[1] + total > self._capacity:
+        if self._fd < 0 or self._synced[1] + total >= self._capacity:
             self._roll(total)
         position = self._synced[1] if self._synced[0] == self._segment else 0
         header = GroupHeader(
@@ -121,11 +121,16 @@ class LocalJournal:
         return self._places(position + HEADER_SIZE + len(directory), payloads)
 
     def read(self, place: Place) -> bytes:
-        fd = os.open(self._path(place.epoch, place.segment), os.O_RDONLY | os.O_CLOEXEC)
+        segment = (place.epoch, place.segment)
+        fd = os.open(self._path(*segment), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return os.pread(fd, place.length, place.position)
+            payload = os.pread(fd, place.length, place.position)
         finally:
             os.close(fd)
+        with self._lock:
+            if segment != (self._epoch, self._segment) and segment not in self._closed_segments:
+                raise FileNotFoundError(f"journal segment {segment} was released, and may be another one by now")
+        return payload
 
     def segments(self) -> list[tuple[int, int]]:
         with self._lock:
@@ -205,11 +210,11 @@ class LocalJournal:
         number = self._segment + 1
         try:
             with self._lock:
-                spare = self._spares.pop() if self._spares and wanted <= self._size else None
+                spare = self._spares.pop() if self._spares and wanted < self._size else None
             size = self._size
             if spare is None:
                 spare = self._spare_path()
-                size = max(min(self._size, _UNPREPARED_SIZE), wanted)
+                size = max(min(self._size, _UNPREPARED_SIZE), wanted + 1)
                 self._fill(spare, size)
             path = self._path(self._epoch, number)
             self._disk.rename(spare, path)
@@ -267,12 +272,16 @@ class LocalJournal:
         found.frames += [frame for scan in scans for group in scan.groups for frame in group.frames]
 
     def _settle(self, path: str, scan: SegmentScan, length: int) -> None:
-        """Cut a torn end, and sync what a dead writer may have left unsynced before anybody is shown it."""
+        """Sync what a dead writer may have left unsynced before anybody is shown it, and cut what lies behind it.
+
+        No group fills its segment to the last byte, so a file that ends with a group says that it was synced.
+        """
         fd = self._disk.open(path, os.O_RDWR)
         try:
-            if scan.torn and scan.end < length:
-                self._disk.truncate(fd, scan.end)
             self._disk.sync(fd)
+            if scan.end < length:
+                self._disk.truncate(fd, scan.end)
+                self._disk.sync(fd)
         finally:
             self._disk.close(fd)
 

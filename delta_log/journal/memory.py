@@ -16,6 +16,7 @@ class MemoryJournal:
         self.epoch = 0
         self._groups: dict[tuple[int, int], list[tuple[Frame, bytes]]] = {}
         self._number = 0
+        self._newest: tuple[int, int] | None = None
         self.aside: dict[tuple[int, int], list[tuple[Frame, bytes]]] = {}
 
     def recover(self) -> Recovered:
@@ -25,22 +26,30 @@ class MemoryJournal:
                 sound = checksum(payload) == frame.crc
                 found.frames.append(FoundFrame(frame, Place(epoch, number, index, len(payload)), sound))
                 found.size += len(payload)
-        self._number = 0
+        self._number, self._newest = 0, None
         return found
 
     def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
         key = (self.epoch, self._number)
+        group = [(frame, bytes(payload)) for frame, payload in zip(frames, payloads, strict=True)]
         self._number += 1
-        self._groups[key] = [(frame, bytes(payload)) for frame, payload in zip(frames, payloads, strict=True)]
+        self._newest = key
+        self._groups[key] = group
         return [Place(*key, index, len(payload)) for index, payload in enumerate(payloads)]
 
     def read(self, place: Place) -> bytes:
-        return self._groups[place.epoch, place.segment][place.position][1]
+        group = self._groups.get((place.epoch, place.segment))
+        if group is None:
+            raise FileNotFoundError(f"journal segment {(place.epoch, place.segment)} was released")
+        return group[place.position][1]
 
     def segments(self) -> list[tuple[int, int]]:
-        return list(self._groups)
+        """The newest is not closed: nobody has noted yet which tables wait for it."""
+        return [key for key in list(self._groups) if key != self._newest]
 
     def release(self, segment: tuple[int, int], *, aside: bool = False) -> None:
+        if segment == self._newest:
+            return
         group = self._groups.pop(segment, None)
         if aside and group is not None:
             self.aside[segment] = group

@@ -43,7 +43,7 @@ class Journal(Protocol):
         ...
 
     def read(self, place: Place) -> bytes:
-        """A payload once more."""
+        """A payload once more; FileNotFoundError when its segment was released."""
         ...
 
     def segments(self) -> list[tuple[int, int]]:

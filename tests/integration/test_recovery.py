@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.errors import TopicClosed, UnknownTopic
-from delta_log.frames import DECISION, Frame
+from delta_log.errors import Corruption, TopicClosed, UnknownTopic
+from delta_log.frames import DECISION, Frame, Place
 from delta_log.journal_scan import FoundFrame, scan_segment
 from delta_log.tabler import Tabler
 from tests.support.logs import crash, values_of
@@ -187,3 +187,46 @@ def test_a_damaged_table_of_producers_refuses_their_requests_alone(tmp_path: Pat
         again = log.append("orders", [Record(b"a")], producer=ProducerStamp("p", 0, 0))
         assert (again.duplicate, again.offsets()) == (True, [0])
         assert values_of(log, "orders") == [b"a", b"b"]
+
+
+def test_what_rots_in_the_journal_after_the_start_is_never_taken_for_a_record(tmp_path: Path):
+    log = held(tmp_path)
+    log.create_topic("hurt")
+    log.append("hurt", [Record(b"value")])
+    crash(log)
+    with held(tmp_path) as again:
+        damage(tmp_path, lambda frame: frame.topic == "hurt")
+        with pytest.raises(Corruption, match="checksum"):
+            values_of(again, "hurt")
+        with pytest.raises(Corruption, match="checksum"):
+            again.flush()
+    with held(tmp_path) as again:
+        assert "hurt-0 0 to 0" in again.recovery
+
+
+def by_offset(log: Log) -> list[object]:
+    return [*values_of(log, "orders")]
+
+
+def by_time(log: Log) -> list[object]:
+    return [log.offset_at("orders", 0, 1)]
+
+
+@pytest.mark.parametrize("read", [by_offset, by_time])
+def test_a_reader_follows_rows_that_leave_the_journal_while_it_reads_them(
+    tmp_path: Path, read: Callable[[Log], list[object]]
+):
+    log = held(tmp_path)
+    log.create_topic("orders")
+    log.append("orders", [Record(b"a", timestamp=5)])
+    crash(log)
+    with held(tmp_path) as again:
+        journal = again._running.journal
+
+        def gone_a_moment_ago(place: Place) -> bytes:
+            del journal.read
+            again.flush()
+            raise FileNotFoundError(place)
+
+        journal.read = gone_a_moment_ago
+        assert read(again) in ([b"a"], [0])

@@ -85,7 +85,7 @@ def test_a_flipped_byte_is_named_as_damage_below_a_mark_and_is_a_torn_end_behind
     segments, built = journal
     number = data.draw(st.sampled_from([n for n, groups in enumerate(segments) if groups]))
     position = data.draw(st.integers(0, len(built.segments[number]) - 1))
-    hurt = list(built.segments)
+    hurt = [segment + bytes(data.draw(st.integers(1, 100))) for segment in built.segments]
     hurt[number] = flip(hurt[number], position, data.draw(st.integers(1, 255)))
     place = bisect_right(built.ends[number], position)
     group = segments[number][place]

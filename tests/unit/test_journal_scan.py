@@ -136,6 +136,19 @@ def test_segments_that_were_released_are_not_lost():
         assert not any(scan.damage for scan in scans)
 
 
+def test_a_segment_that_ends_with_a_group_was_found_whole_before_and_has_no_torn_end():
+    """Else what an earlier start showed to readers could go unsaid in the next one, when it rots in between."""
+    data = build([GROUPS]).segments[0]
+    (scan,) = scan_all([flip(data, len(data) - 1)])
+    assert (scan.torn, lost_ranges([scan])) == (False, [("b", 1, 5, 1)])
+
+
+def test_an_unreadable_directory_at_such_an_end_leaves_no_trace():
+    built = build([GROUPS])
+    (scan,) = scan_all([flip(built.segments[0], built.ends[0][-2] + HEADER_SIZE + 3)])
+    assert (scan.torn, len(scan.damage), len(find_lost([scan])[1])) == (False, 1, 1)
+
+
 def test_two_unreadable_groups_in_a_row_leave_no_trace_of_the_first():
     built = build([GROUPS])
     data = flip(flip(built.segments[0], built.ends[0][1] + 3), built.ends[0][2] + 3)
