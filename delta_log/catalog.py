@@ -69,6 +69,7 @@ class Catalog:
         self._clock_ms = clock_ms
         self._probe = probe
         self._lives: dict[str, Live] = {}
+        self._barred: dict[str, LakelogError] = {}
         self._lock = threading.RLock()
 
     def lives(self) -> list[Live]:
@@ -92,11 +93,17 @@ class Catalog:
     def live(self, name: str) -> Live:
         """An open topic; opened now if need be."""
         live = self._lives.get(name)
-        if live is None:
+        if live is None or name == PRODUCERS_TABLE:
             live = self._open(name)
         if live.deleted:
+            if self._epoch is None:
+                self.forget(live)
             raise UnknownTopic(name)
         return live
+
+    def bar(self, name: str, why: LakelogError) -> None:
+        """Keep a topic closed until the next start, even if its table is mended: the journal was not replayed."""
+        self._barred[name] = why
 
     def find(self, name: str) -> Live | None:
         """For recovery: a table by its name, a deleted one too; None when there is none."""
@@ -142,6 +149,7 @@ class Catalog:
             live = self._lives.get(PRODUCERS_TABLE)
             if live is not None:
                 return live
+            self._check_barred(PRODUCERS_TABLE)
             table = self._table(PRODUCERS_TABLE)
             if not table.load():
                 if not create:
@@ -206,7 +214,8 @@ class Catalog:
         snapshot = live.table.snapshot
         live.deleted = DELETED in snapshot.configuration
         if self._epoch is None:
-            if snapshot.configuration.get(TOPIC_ID) != live.id:
+            if live.deleted or snapshot.configuration.get(TOPIC_ID) != live.id:
+                live.deleted = True
                 self.forget(live)
                 return
             self._apply(live)
@@ -242,6 +251,7 @@ class Catalog:
             live = self._lives.get(name)
             if live is not None:
                 return live
+            self._check_barred(name)
             table = self._table(name)
             try:
                 if not table.load():
@@ -251,6 +261,10 @@ class Catalog:
                 raise TopicClosed(name, str(error), "see what `lakelog repair` would do") from error
             self._lives[name] = live
             return live
+
+    def _check_barred(self, name: str) -> None:
+        if name in self._barred:
+            raise self._barred[name]
 
     def _table(self, name: str) -> Table:
         return Table(self._store, f"{TOPICS}/{name}", epoch=self._epoch, probe=self._probe)
@@ -346,8 +360,7 @@ class Catalog:
                 try:
                     self.live(entry.name)
                 except UnknownTopic:
-                    if entry.name == name:
-                        continue
+                    continue
                 raise TopicExists(name, entry.name)
 
 
@@ -361,7 +374,8 @@ def _delta_properties(config: TopicConfig) -> dict[str, str]:
 
 
 def _own_metadata(snapshot: Snapshot, live: Live) -> MetaData:
-    if snapshot.metadata is None or snapshot.configuration.get(TOPIC_ID) != live.id:
+    properties = snapshot.configuration
+    if snapshot.metadata is None or properties.get(TOPIC_ID) != live.id or DELETED in properties:
         raise PlanOutdated(live.name, "the topic was deleted or created anew")
     return snapshot.metadata
 

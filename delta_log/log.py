@@ -21,11 +21,12 @@ import pyarrow as pa
 
 from delta_log.async_append import append_on_loop
 from delta_log.catalog import ConfigValue, TopicInfo
+from delta_log.deletion import carry_out_deletion, decide_deletion
 from delta_log.disk import Disk, Probe, no_probe
 from delta_log.errors import NotOwner, Overloaded
 from delta_log.live import Live, TableWaiter
 from delta_log.log_reader import Reading
-from delta_log.opening import Running, Settings, drop_live, own, start, stop, wall_clock_ms
+from delta_log.opening import Running, Settings, own, start, stop, wall_clock_ms
 from delta_log.records_deletion import delete_records
 from delta_log.request import Request, prepare_arrow, prepare_records
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
@@ -98,18 +99,8 @@ class Log(Reading):
         """The topic is gone when this returns, and stays gone whatever happens. A new one of its name starts at 0."""
         self._check_writable()
         live = self._live(topic)
-        writer = self._running.writer
-
-        def decide() -> None:
-            writer.journal_decision(live, {"delete": True}, self._clock_ms())
-            live.deleted = True
-
-        writer.alone(decide)
-        with live.committing:
-            self._running.catalog.delete(live)
-            writer.producers.forget_topic(live.id)
-            writer.freed(live.untabled)
-            drop_live(live)
+        decide_deletion(self._running.writer, live, self._clock_ms())
+        carry_out_deletion(self._running.catalog, self._running.writer, live)
 
     def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
         """Store all of the records or none. Returns when they are durable."""

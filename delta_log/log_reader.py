@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from delta_log.catalog import Catalog, TopicInfo
 from delta_log.disk import no_probe
-from delta_log.errors import Closed, ReadOnly, UnknownPartition
+from delta_log.errors import Closed, LakelogError, ReadOnly, UnknownPartition, UnknownTopic
 from delta_log.live import Live
 from delta_log.reads import NO_LIMIT, Fetched, Limits, Reader
 from delta_log.roots import Root, as_root, open_root
@@ -42,8 +42,9 @@ class Reading:
         return f"{self.location}/{self._live(topic).table.directory}"
 
     def topics(self) -> list[str]:
+        """The topics there are, those that are closed among them."""
         self._check_open()
-        return self._catalog.names()
+        return [name for name in self._catalog.names() if self._is_there(name)]
 
     def describe_topic(self, topic: str) -> TopicInfo:
         return self._catalog.describe(self._live(topic).name)
@@ -121,9 +122,17 @@ class Reading:
 
     def _live(self, topic: str) -> Live:
         self._check_open()
-        live = self._catalog.live(topic)
-        self._look(live)
-        return live
+        self._look(self._catalog.live(topic))
+        return self._catalog.live(topic)
+
+    def _is_there(self, topic: str) -> bool:
+        try:
+            self._live(topic)
+        except UnknownTopic:
+            return False
+        except LakelogError:
+            return True
+        return True
 
     def _partition(self, topic: str, partition: int) -> Live:
         live = self._live(topic)

@@ -11,6 +11,7 @@ from typing import Any
 
 from delta_log.catalog import Catalog
 from delta_log.conflicts import TOPIC_ID
+from delta_log.deletion import carry_out_deletion
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, TopicClosed
 from delta_log.journal import Journal
@@ -146,6 +147,8 @@ def _recover(running: Running) -> Report:
     catalog, writer = running.catalog, running.writer
     writer.sequencer.producer_table = _load_producers(running)
     report = recover(running.journal, writer, catalog.find)
+    for name, error in report.closed.items():
+        catalog.bar(name, error)
     if writer.sequencer.producer_table is not None:
         for group in writer.sequencer.producer_table.pending:
             for _, chunk in group.chunks:
@@ -182,26 +185,9 @@ def _finish_decision(running: Running, report: Report, name: str, topic_id: str,
     if live is None or live.table.snapshot.configuration.get(TOPIC_ID) != topic_id:
         return
     if decision.get("delete"):
+        live.deleted = True
         try:
-            catalog.delete(live)
+            carry_out_deletion(catalog, running.writer, live)
         except LakelogError as error:
             report.closed[name] = error
             _log.error("topic %s cannot be deleted yet: %s", name, error)
-        running.writer.freed(live.untabled)
-        drop_live(live)
-
-
-def drop_live(live: Live) -> None:
-    """A deleted topic needs nothing from the journal any more, and nobody may wait for it."""
-    live.deleted = True
-    with live.lock:
-        live.pending.clear()
-        live.untabled = 0
-        live.recovered_left = 0
-        waiters, live.table_waiters = live.table_waiters, []
-    for tail in live.tails:
-        tail.tabled = tail.next
-        for waiter in tail.clear():
-            waiter.wake()
-    for waiting in waiters:
-        waiting.future.cancel()

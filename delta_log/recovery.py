@@ -81,7 +81,7 @@ def recover(journal: Journal, writer: Writer, open_topic: OpenTopic) -> Report:
         if live is not None:
             lives[name] = live
             _replay_topic(writer, live, [item for item in items if item.frame.kind != DECISION], report)
-            _note_decisions(journal, items, report)
+            _note_decisions(journal, writer, live, items, report)
         elif name in report.closed:
             _pin(writer, items)
         else:
@@ -101,9 +101,13 @@ def _by_topic(found: Recovered) -> dict[str, list[FoundFrame]]:
     return topics
 
 
-def _note_decisions(journal: Journal, items: Sequence[FoundFrame], report: Report) -> None:
+def _note_decisions(journal: Journal, writer: Writer, live: Live, items: Sequence[FoundFrame], report: Report) -> None:
+    """Each holds its segment until it is carried out."""
     for item in items:
         if item.frame.kind == DECISION and item.sound:
+            if item.frame.topic_id == live.id:
+                live.decision.next += 1
+                writer.segments.setdefault(_segment(item.place), {})[live.decision] = live.decision.next
             decision = msgspec.msgpack.decode(journal.read(item.place))
             report.decisions.append((item.frame.topic, item.frame.topic_id, decision))
 

@@ -134,7 +134,7 @@ def producer_row_of(live: Live, request: Request, stamp: ProducerStamp, ranges: 
         stamp.sequence,
         request.count,
         request.digest,
-        live.partitions,
+        request.partitions,
         tuple((given.partition, given.base_offset, given.count) for given in ranges),
         request.timestamp_ms,
     )

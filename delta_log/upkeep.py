@@ -11,9 +11,10 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log.actions import Action, Add, CommitInfo, Remove
-from delta_log.catalog import Catalog
+from delta_log.catalog import DELETED, Catalog
 from delta_log.compaction import plan_fold
 from delta_log.conflicts import Kind
+from delta_log.deletion import carry_out_deletion
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, StorageRefused
 from delta_log.housekeeping import clean_history, delete_orphans, is_checkpoint_due, write_checkpoint
@@ -154,7 +155,7 @@ class Upkeep:
     def _care_for(self, live: Live) -> None:
         now = time.monotonic()
         if live.deleted:
-            self._catalog.bury(live.name, self._clock_ms())
+            self._care_for_deleted(live)
             return
         if live.closed is not None or not live.owned:
             return
@@ -174,6 +175,13 @@ class Upkeep:
                 silent_since = self._clock_ms() - self._producer_expiration_ms
                 self._writer.alone(lambda: self._writer.producers.expire(silent_since))
             clean_history(live, self._clock_ms(), self._at)
+
+    def _care_for_deleted(self, live: Live) -> None:
+        marked = live.table.snapshot.configuration.get(DELETED)
+        if marked is None:
+            carry_out_deletion(self._catalog, self._writer, live)
+        elif self._clock_ms() - int(marked) > live.config.history_ms:
+            self._catalog.bury(live.name, self._clock_ms())
 
     def _fold_producers(self, live: Live) -> int:
         """One file of what is still remembered, in place of many."""

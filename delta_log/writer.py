@@ -169,7 +169,9 @@ class Writer:
         """Make a decision about a topic durable; only from within `alone`."""
         payload = msgspec.msgpack.encode(what)
         frame = Frame(DECISION, live.name, live.id, -1, 0, 0, self.epoch, len(payload), checksum(payload), now_ms)
-        self.journal.append([frame], [payload])
+        places = self.journal.append([frame], [payload])
+        live.decision.next += 1
+        self.segments.setdefault((places[0].epoch, places[0].segment), {})[live.decision] = live.decision.next
 
     def freed(self, size: int) -> None:
         with self._mutex:

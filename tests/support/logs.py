@@ -1,0 +1,208 @@
+"""Logs for tests: on a disk or in memory, with a clock to turn, a store that fails on command, and a power switch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from delta_log import Log, LogReader, Settings
+from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.reads import ConsumedRecord
+from delta_log.roots import LocalRoot, MemoryRoot, Root
+from delta_log.stores import Entry, Store
+from delta_log.stores.protocol import Blob
+
+NOW = 1_800_000_000_000
+QUIET = Settings(upkeep=False, max_block_s=0.0)
+FROM_FILES = Settings(upkeep=False, max_block_s=0.0, tail_bytes=0)
+DEADLINE_S = 20.0
+
+
+def replace_settings(**changes: Any) -> Settings:
+    """QUIET, but for these."""
+    return replace(QUIET, **changes)
+
+
+class Clock:
+    """Stands still until it is turned."""
+
+    def __init__(self, now_ms: int = NOW) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def turn(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+
+
+@dataclass
+class Fault:
+    """What happens to the next `times` calls of `operation` on a path that contains `part`."""
+
+    operation: str
+    part: str
+    what: Literal["refused", "request lost", "answer lost", "missing"]
+    times: int = 1
+
+
+@dataclass
+class TestStore:
+    """Any store, with a clock of ours and faults on command."""
+
+    __test__ = False
+
+    inner: Store
+    clock: Callable[[], int]
+    faults: list[Fault] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def location(self) -> str:
+        return self.inner.location
+
+    def create(self, path: str, data: Blob) -> bool:
+        return self._do("create", path, lambda: self.inner.create(path, data))
+
+    def put(self, path: str, data: Blob) -> None:
+        self._do("put", path, lambda: self.inner.put(path, data))
+
+    def read(self, path: str) -> bytes:
+        return self._do("read", path, lambda: self.inner.read(path))
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._do("open_input", path, lambda: self.inner.open_input(path))
+
+    def stat(self, path: str) -> Entry | None:
+        return self.inner.stat(path)
+
+    def list(self, directory: str) -> list[Entry]:
+        return self.inner.list(directory)
+
+    def delete(self, path: str) -> None:
+        self.inner.delete(path)
+
+    def delete_directory(self, directory: str) -> None:
+        self.inner.delete_directory(directory)
+
+    def now_ms(self) -> int:
+        return self.clock()
+
+    def _do(self, operation: str, path: str, call: Callable[[], Any]) -> Any:
+        self.calls.append((operation, path))
+        fault = next((f for f in self.faults if f.operation == operation and f.part in path and f.times), None)
+        if fault is None:
+            return call()
+        fault.times -= 1
+        if fault.what == "refused":
+            raise StorageRefused(path, "a test")
+        if fault.what == "missing":
+            raise FileNotFoundError(path)
+        if fault.what == "answer lost":
+            with suppress(FileNotFoundError):
+                call()
+        raise OutcomeUnknown(path, "a test")
+
+
+class Place:
+    """One root over several lives of a log."""
+
+    def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
+        self.path = path
+        self.clock = clock or Clock()
+        self.faults: list[Fault] = []
+        self.log: Log | None = None
+        self._memory = MemoryRoot() if path is None else None
+        self._memory_store = self._memory.store if self._memory is not None else None
+
+    def root(self) -> Root:
+        if self._memory is not None and self._memory_store is not None:
+            self._memory._store = self._store(self._memory_store)
+            return self._memory
+        if self.path is None:
+            raise ValueError("a root lies in memory or at a path")
+        root = LocalRoot(self.path, segment_size=256 * 1024)
+        root._store = self._store(root.store)
+        return root
+
+    def open(self, settings: Settings = QUIET) -> Log:
+        self.log = Log.open(self.root(), settings=settings, clock_ms=self.clock)
+        return self.log
+
+    def reader(self) -> LogReader:
+        return LogReader.open(self.root())
+
+    def crash(self) -> None:
+        """The power goes: nothing is brought to the tables, nothing is tidied up; only our threads are stopped."""
+        if self.log is not None:
+            crash(self.log)
+            self.log = None
+
+    def close(self) -> None:
+        if self.log is not None:
+            self.faults.clear()
+            self.log.close()
+            self.log = None
+
+    def fail(
+        self,
+        operation: str,
+        part: str,
+        what: Literal["refused", "request lost", "answer lost", "missing"],
+        times: int = 1,
+    ) -> Fault:
+        fault = Fault(operation, part, what, times)
+        self.faults.append(fault)
+        return fault
+
+    def _store(self, inner: Store) -> Any:
+        return TestStore(inner, self.clock, self.faults)
+
+
+def crash(log: Log) -> None:
+    running = log._running
+    log._closed = True
+    running.upkeep.stop()
+    running.tabler.stop([])
+    running.writer.syncing.shutdown(wait=True)
+    running.encoders.shutdown(wait=True)
+    if isinstance(running.root, LocalRoot):
+        running.journal.close(empty=False)
+    running.root.let_go()
+
+
+def hold_tables(log: Log) -> None:
+    """Nothing is brought to the tables from now on, but by `flush`."""
+    log._running.tabler.notice = lambda _live: None  # type: ignore[method-assign]
+
+
+def everything(log: Log | LogReader, topic: str, partition: int = 0) -> list[ConsumedRecord]:
+    """All records of a partition."""
+    return [record for fetched in log.scan(topic, partition) for record in fetched.records()]
+
+
+def offsets_of(records: Sequence[ConsumedRecord]) -> list[int]:
+    return [record.offset for record in records]
+
+
+def values_of(log: Log | LogReader, topic: str, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in everything(log, topic, partition)]
+
+
+def eventually(condition: Callable[[], object], what: str = "it") -> None:
+    """Wait for a condition that another thread brings about; fail when it does not."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come true"
+        time.sleep(0.002)
+
+
+def our_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("lakelog-")]
