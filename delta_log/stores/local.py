@@ -5,8 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import stat
 import threading
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -14,7 +19,10 @@ from delta_log.disk import Disk, Probe, make_directories, no_probe
 from delta_log.errors import OutcomeUnknown, StorageRefused
 from delta_log.stores.protocol import Blob, Entry
 
-STAGING = "journal/staging"
+STAGING: Final = "journal/staging"
+#: What lies staged for so long belongs to nobody any more.
+LEFTOVER_MS: Final = 24 * 3_600_000
+_ABSENT: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 class LocalStore:
@@ -24,8 +32,10 @@ class LocalStore:
         self._root = root.absolute()
         self._disk = disk or Disk()
         self._at = probe
+        self._life = uuid.uuid4().hex
         self._names = itertools.count()
-        self._made: set[Path] = set()
+        self._prepared: set[Path] = set()
+        self._preparing = threading.Lock()
 
     @property
     def location(self) -> str:
@@ -38,8 +48,10 @@ class LocalStore:
             try:
                 self._disk.link(staged, str(target))
             except FileExistsError:
+                self._sync_name(target)
                 return False
             except OSError as error:
+                self._forget(target.parent)
                 raise StorageRefused(path, error) from error
             self._at("store.linked")
             self._sync_name(target)
@@ -54,73 +66,108 @@ class LocalStore:
             self._disk.rename(staged, str(target))
         except OSError as error:
             self._discard(staged)
+            self._forget(target.parent)
             raise StorageRefused(path, error) from error
         self._at("store.renamed")
         self._sync_name(target)
 
     def read(self, path: str) -> bytes:
-        return (self._root / path).read_bytes()
+        with _said_plainly(path):
+            return (self._root / path).read_bytes()
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return pa.memory_map(str(self._root / path))
+        """Read by calls, not mapped: a bad sector under a mapping would end the process."""
+        return pa.OSFile(str(self._root / path), "rb")
 
     def stat(self, path: str) -> Entry | None:
         try:
-            found = (self._root / path).stat()
-        except (FileNotFoundError, NotADirectoryError):
+            with _said_plainly(path):
+                found = (self._root / path).stat()
+        except FileNotFoundError:
+            return None
+        if stat.S_ISDIR(found.st_mode):
             return None
         return Entry(path.rpartition("/")[2], found.st_size, found.st_mtime_ns // 1_000_000)
 
     def list(self, directory: str) -> list[Entry]:
         entries: list[Entry] = []
         try:
-            with os.scandir(self._root / directory) as found:
+            with _said_plainly(directory), os.scandir(self._root / directory) as found:
                 for item in found:
-                    try:
-                        known = item.stat()
-                    except FileNotFoundError:
-                        continue
-                    modified = known.st_mtime_ns // 1_000_000
-                    entries.append(Entry(item.name, known.st_size, modified, item.is_dir()))
+                    with suppress(FileNotFoundError):
+                        known, below = item.stat(), item.is_dir()
+                        modified = known.st_mtime_ns // 1_000_000
+                        entries.append(Entry(item.name, 0 if below else known.st_size, modified, below))
         except FileNotFoundError:
             return []
         return sorted(entries, key=lambda entry: entry.name)
 
     def delete(self, path: str) -> None:
-        try:
+        with suppress(FileNotFoundError), _said_plainly(path):
             self._disk.unlink(str(self._root / path))
-        except FileNotFoundError:
-            return
 
     def delete_directory(self, directory: str) -> None:
+        """Taken away as a whole before its content goes: a crash on the way leaves all of it or nothing."""
         target = self._root / directory
-        shutil.rmtree(target, ignore_errors=True)
-        self._made = {made for made in self._made if made != target and target not in made.parents}
+        if not target.is_dir():
+            return
+        aside = self._root / STAGING / self._fresh_name()
+        with _said_plainly(directory):
+            self._prepare(aside.parent)
+            self._disk.rename(str(target), str(aside))
+        self._sync_name(target)
+        self._forget(target)
+        shutil.rmtree(aside, ignore_errors=True)
 
     def now_ms(self) -> int:
-        probe = self._root / STAGING / f"clock-{os.getpid()}-{threading.get_ident()}"
-        make_directories(self._disk, probe.parent)
-        probe.touch()
-        try:
-            return probe.stat().st_mtime_ns // 1_000_000
-        finally:
-            probe.unlink(missing_ok=True)
+        probe = self._root / STAGING / f"clock-{self._fresh_name()}"
+        with _said_plainly("the clock of the store"):
+            self._prepare(probe.parent)
+            probe.touch()
+            try:
+                return probe.stat().st_mtime_ns // 1_000_000
+            finally:
+                probe.unlink(missing_ok=True)
 
     def _stage(self, path: str, data: Blob) -> str:
         """A synced file aside of every table, so that no reader can list it."""
-        name = f"{os.getpid()}-{threading.get_ident()}-{next(self._names)}"
-        staged = self._root / STAGING / name
+        staged = self._root / STAGING / self._fresh_name()
         try:
-            for directory in (staged.parent, (self._root / path).parent):
-                if directory not in self._made:
-                    make_directories(self._disk, directory)
-                    self._made.add(directory)
+            self._prepare(staged.parent)
+            self._prepare((self._root / path).parent)
             self._write_synced(str(staged), data)
         except OSError as error:
+            self._forget(staged.parent)
             self._discard(str(staged))
             raise StorageRefused(path, error) from error
         self._at("store.staged")
         return str(staged)
+
+    def _fresh_name(self) -> str:
+        """Of this store object alone, whoever else stages files here."""
+        return f"{self._life}-{next(self._names)}"
+
+    def _prepare(self, directory: Path) -> None:
+        """Make a directory with those above it, and make their names durable.
+
+        Names that are there already are synced too, once: who made them may have died before that.
+        """
+        if directory in self._prepared:
+            return
+        if directory == self._root:
+            make_directories(self._disk, directory)
+        else:
+            self._prepare(directory.parent)
+            with suppress(FileExistsError):
+                self._disk.make_directory(str(directory))
+            self._disk.sync_directory(str(directory.parent))
+        with self._preparing:
+            self._prepared.add(directory)
+
+    def _forget(self, directory: Path) -> None:
+        """It may be gone, with all that is below it."""
+        with self._preparing:
+            self._prepared = {kept for kept in self._prepared if kept != directory and directory not in kept.parents}
 
     def _write_synced(self, staged: str, data: Blob) -> None:
         fd = self._disk.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -137,7 +184,28 @@ class LocalStore:
             raise OutcomeUnknown(str(target.relative_to(self._root)), error) from error
 
     def _discard(self, staged: str) -> None:
-        try:
+        with suppress(OSError):
             self._disk.unlink(staged)
-        except OSError:
-            return
+
+
+def delete_leftovers(root: Path, now_ms: int) -> None:
+    """Delete what a crash left staged, if it is so old that it cannot be anybody's work in progress."""
+    with suppress(OSError), os.scandir(root / STAGING) as found:
+        for item in found:
+            if now_ms - item.stat().st_mtime_ns // 1_000_000 <= LEFTOVER_MS:
+                continue
+            if item.is_dir():
+                shutil.rmtree(item.path, ignore_errors=True)
+            else:
+                os.unlink(item.path)
+
+
+@contextmanager
+def _said_plainly(path: str) -> Generator[None]:
+    """The two errors of a store: it is not there, or the store refuses."""
+    try:
+        yield
+    except _ABSENT as error:
+        raise FileNotFoundError(path) from error
+    except OSError as error:
+        raise StorageRefused(path, error) from error
