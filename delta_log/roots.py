@@ -12,6 +12,7 @@ import fcntl
 import os
 import platform
 import threading
+import time
 import uuid
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -19,14 +20,17 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from delta_log.disk import Disk, Probe, no_probe
-from delta_log.errors import NotARoot, RootInUse
+from delta_log.errors import NotARoot, RootInUse, StorageRefused
 from delta_log.journal import Journal, LocalJournal, MemoryJournal
 from delta_log.journal.local import SEGMENT_SIZE
 from delta_log.stores import LocalStore, MemoryStore, Store
+from delta_log.stores.local import delete_leftovers
 
 ROOT_FILE: Final = "lakelog.json"
 FORMAT: Final = 1
 _KEPT_WRITERS: Final = 3
+#: What may lie in a root that is not one yet: our own first steps, and what a new file system begins with.
+_NOT_FOREIGN: Final = ("journal", "lost+found")
 
 
 class RootInfo(msgspec.Struct, frozen=True):
@@ -80,19 +84,26 @@ class LocalRoot:
             return False
         if not self.path.is_dir():
             return True
-        return any(entry.name != "journal" for entry in os.scandir(self.path))
+        return any(name not in _NOT_FOREIGN for name in os.listdir(self.path))
 
     def hold(self) -> None:
-        fd = os.open(self.path / ROOT_FILE, os.O_RDONLY | os.O_CLOEXEC)
+        fd = -1
         try:
+            fd = os.open(self.path / ROOT_FILE, os.O_RDWR | os.O_CLOEXEC)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            raise RootInUse(str(self.path), _owner(self._store)) from None
+        except OSError as error:
+            if fd >= 0:
+                os.close(fd)
+            if isinstance(error, BlockingIOError):
+                raise RootInUse(str(self.path), _owner(self._store)) from None
+            raise StorageRefused(f"the lock on {ROOT_FILE}", error) from error
         self._lock = fd
+        delete_leftovers(self.path, time.time_ns() // 1_000_000)
 
     def let_go(self) -> None:
+        """Unlocked in so many words: a child process may hold a copy of the descriptor."""
         if self._lock is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
             os.close(self._lock)
             self._lock = None
 
@@ -149,28 +160,45 @@ def open_root(root: Root, *, create: bool) -> RootInfo:
     store = root.store
     info = _read_info(store)
     if info is None:
-        if root.is_foreign():
-            raise NotARoot(store.location, f"it is not empty and has no {ROOT_FILE}")
-        if not create:
-            raise NotARoot(store.location, f"it has no {ROOT_FILE}")
-        fresh = RootInfo(uuid.uuid4().hex, FORMAT)
-        store.create(ROOT_FILE, msgspec.json.encode(fresh))
-        info = _read_info(store) or fresh
+        info = _make_root(root) if create else None
+    if info is None:
+        raise NotARoot(store.location, f"it has no {ROOT_FILE}")
     if info.format > FORMAT:
         raise NotARoot(store.location, f"its format {info.format} is newer than this version, which knows {FORMAT}")
     return info
 
 
 def claim_epoch(store: Store, now_ms: int) -> int:
-    """Take the next epoch: ours alone, and higher than any before."""
+    """Take the next epoch: ours alone, and higher than any before.
+
+    A number may be free because it was given out, overtaken and deleted while we looked away. As the oldest are
+    deleted first, the number before it is gone then, too.
+    """
     while True:
         epochs = _epochs(store)
         epoch = max(epochs, default=0) + 1
         owner: dict[str, Any] = {"pid": os.getpid(), "host": platform.node(), "since_ms": now_ms}
-        if store.create(_writer_path(epoch), msgspec.json.encode(owner)):
-            for old in sorted(epochs)[: -_KEPT_WRITERS + 1]:
-                store.delete(_writer_path(old))
-            return epoch
+        if not store.create(_writer_path(epoch), msgspec.json.encode(owner)):
+            continue
+        now_there = _epochs(store)
+        if max(now_there, default=epoch) > epoch and epoch - 1 not in now_there:
+            store.delete(_writer_path(epoch))
+            continue
+        for old in sorted(epochs)[: -_KEPT_WRITERS + 1]:
+            store.delete(_writer_path(old))
+        return epoch
+
+
+def _make_root(root: Root) -> RootInfo | None:
+    """Whoever is first makes it; the others take what he made, which also explains what they find there."""
+    store = root.store
+    if root.is_foreign():
+        info = _read_info(store)
+        if info is None:
+            raise NotARoot(store.location, f"it is not empty and has no {ROOT_FILE}")
+        return info
+    store.create(ROOT_FILE, msgspec.json.encode(RootInfo(uuid.uuid4().hex, FORMAT)))
+    return _read_info(store)
 
 
 def _read_info(store: Store) -> RootInfo | None:
@@ -180,8 +208,6 @@ def _read_info(store: Store) -> RootInfo | None:
         return None
     except msgspec.DecodeError as error:
         raise NotARoot(store.location, f"{ROOT_FILE} cannot be read: {error}") from error
-    except OSError as error:
-        raise NotARoot(store.location, str(error)) from error
 
 
 def _epochs(store: Store) -> list[int]:
