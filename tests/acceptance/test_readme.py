@@ -1,62 +1,15 @@
-"""What README.md tells a newcomer to type works as it is written.
+"""What README.md tells a newcomer to type works as it is written, in order, in a fresh copy of the project."""
 
-A block is run when `<!-- runs -->` stands on the line before it. All of them run in order in one fresh copy
-of the project, since later ones may use what earlier ones made.
-"""
-
-import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.architecture.project_files import ROOT, list_files
+from tests.support.marked_blocks import find_blocks, run_block
 
-BLOCK = re.compile(r"^<!-- runs -->\n```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SECONDS_FOR_A_BLOCK = 120
-
-
-class Block(NamedTuple):
-    line: int
-    language: str
-    text: str
-
-
-def find_blocks(document: str) -> list[Block]:
-    return [
-        Block(document.count("\n", 0, match.start(2)) + 1, *match.groups())
-        for match in BLOCK.finditer(document)
-    ]
-
-
-def run_block(block: Block, folder: Path) -> str:
-    program = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
-    environment = os.environ | {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "LAKELOG_VENV": sys.prefix,
-    }
-    with subprocess.Popen(
-        [*program, block.text],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=SECONDS_FOR_A_BLOCK)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-    assert process.returncode == 0, f"README.md:{block.line} ended with {process.returncode}\n{output}"
-    return output
+# More than this is no first page.
+MOST_LINES = 110
 
 
 @pytest.fixture
@@ -74,6 +27,11 @@ def test_every_block_that_is_marked_runs(copy_of_the_project: Path):
     assert blocks, "README.md marks no block with <!-- runs -->"
     for block in blocks:
         run_block(block, copy_of_the_project)
+    assert not (copy_of_the_project / "lakelog-data").exists(), "README.md leaves its data behind"
+
+
+def test_it_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= MOST_LINES
 
 
 def test_a_block_that_fails_is_named_by_its_line(tmp_path: Path):

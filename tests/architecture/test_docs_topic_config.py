@@ -16,9 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def docs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "docs_topic_config", ROOT / "tools" / "docs_topic_config.py"
-    )
+    spec = importlib.util.spec_from_file_location("docs_topic_config", ROOT / "tools" / "docs_topic_config.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -38,8 +36,7 @@ def test_the_documented_table_is_the_table_of_the_code(docs: ModuleType, page: s
 @pytest.mark.parametrize("setting", SETTINGS, ids=[setting.name for setting in SETTINGS])
 def test_every_setting_is_documented_with_its_sentence(page: str, setting: Setting) -> None:
     assert any(
-        line.startswith(f"| `{setting.name}` |") and line.endswith(f"| {setting.doc} |")
-        for line in page.splitlines()
+        line.startswith(f"| `{setting.name}` |") and line.endswith(f"| {setting.doc} |") for line in page.splitlines()
     )
 
 

@@ -1,0 +1,43 @@
+"""docs/reference/errors.md has every error of the tree, with what the code says of it."""
+
+import inspect
+
+from delta_log import errors
+from delta_log.errors import LakelogError
+from tests.architecture.project_files import ROOT
+
+PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+COLUMNS = 6
+
+
+def documented_rows() -> dict[str, list[str]]:
+    lines = (line for line in PAGE.splitlines() if line.startswith("| `"))
+    rows = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in lines)
+    return {row[0].strip("` "): row for row in rows}
+
+
+def tree() -> dict[str, type[LakelogError]]:
+    return {name: cls for name, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, LakelogError)}
+
+
+def test_every_error_has_a_row_and_every_row_an_error():
+    assert sorted(documented_rows()) == sorted(tree())
+
+
+def test_code_retriable_and_outcome_are_those_of_the_code():
+    said = {name: row[1:4] for name, row in documented_rows().items()}
+    true = {
+        name: [f"`{cls.code}`", "yes" if cls.retriable else "no", f"`{cls.outcome}`"] for name, cls in tree().items()
+    }
+    assert said == true
+
+
+def test_every_error_says_what_it_means_and_what_to_do():
+    for name, row in documented_rows().items():
+        assert len(row) == COLUMNS, name
+        assert all(row), name
+
+
+def test_the_drawing_in_the_code_has_every_error_too():
+    drawing = errors.__doc__ or ""
+    assert [name for name in tree() if name not in drawing] == []

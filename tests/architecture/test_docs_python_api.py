@@ -1,0 +1,76 @@
+"""docs/reference/python-api.md names what the code has: every name, every member, every parameter, and no others."""
+
+import ast
+import inspect
+import re
+
+import pytest
+
+import delta_log
+from delta_log.catalog import TopicInfo
+from delta_log.log_reader import Reading
+from delta_log.reads import ConsumedRecord, Fetched
+from delta_log.retention import DeleteRecordsPlan, RetentionPlan
+from delta_log.writer import Limits
+from tests.architecture.project_files import ROOT
+
+PAGE = (ROOT / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8")
+ANSWERS = (ConsumedRecord, DeleteRecordsPlan, Fetched, Limits, RetentionPlan, TopicInfo)
+EXPORTED = [getattr(delta_log, name) for name in delta_log.__all__]
+SECTIONS = {part.partition("\n")[0].strip("`# "): part for part in re.split(r"^##? (?=\S)", PAGE, flags=re.MULTILINE)}
+MEMBER = re.compile(r"^(?:### |\| )`([^`]+)`", re.MULTILINE)
+
+
+def documented(title: str) -> dict[str, str]:
+    """Member name and its parameters as the page writes them."""
+    return {text.partition("(")[0]: text for text in MEMBER.findall(SECTIONS[title])}
+
+
+def members(cls: type) -> set[str]:
+    """What a class itself has, and its fields, but not what it inherits."""
+    fields = getattr(cls, "__struct_fields__", ()) or getattr(cls, "__dataclass_fields__", ())
+    return {name for name in [*vars(cls), *fields] if not name.startswith("_")}
+
+
+def parameters(member: object) -> list[tuple[str, bool, bool]]:
+    """Name, whether it must be named, whether it may be left out."""
+    function = member.__func__ if isinstance(member, classmethod) else member
+    return [
+        (each.name, each.kind is each.KEYWORD_ONLY, each.default is not each.empty)
+        for each in list(inspect.signature(function).parameters.values())[1:]
+    ]
+
+
+def written_parameters(text: str) -> list[tuple[str, bool, bool]]:
+    (function,) = ast.parse(f"def {text}: ...").body
+    assert isinstance(function, ast.FunctionDef)
+    given = function.args
+    first_default = len(given.args) - len(given.defaults)
+    positional = [(each.arg, False, place >= first_default) for place, each in enumerate(given.args)]
+    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return positional + [(each.arg, True, default is not None) for each, default in named]
+
+
+def test_every_exported_name_has_a_section_and_nothing_else_claims_to_be_one():
+    titles = {title for title in SECTIONS if title.isidentifier() and title != "Reading"}
+    assert titles == {*delta_log.__all__, *(cls.__name__ for cls in ANSWERS)}
+
+
+@pytest.mark.parametrize("cls", [*EXPORTED, Reading, *ANSWERS], ids=lambda cls: cls.__name__)
+def test_a_section_names_every_member_and_no_other(cls: type):
+    assert set(documented(cls.__name__)) == members(cls)
+
+
+@pytest.mark.parametrize("cls", [*EXPORTED, Reading, *ANSWERS], ids=lambda cls: cls.__name__)
+def test_parameters_are_written_as_they_are(cls: type):
+    for name, text in documented(cls.__name__).items():
+        member = vars(cls).get(name)
+        is_method = inspect.isfunction(member) or isinstance(member, classmethod)
+        assert ("(" in text) == is_method, text
+        if is_method:
+            assert written_parameters(text) == parameters(member), text
+
+
+@pytest.mark.parametrize("cls", ANSWERS, ids=lambda cls: cls.__name__)
+def test_what_is_not_exported_is_named_with_its_module(cls: type):
+    assert f"`{cls.__module__}.{cls.__name__}`" in SECTIONS[cls.__name__]
