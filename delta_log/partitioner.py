@@ -13,10 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import md5
 from typing import cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from mmh3 import mmh3_32_uintdigest
 from murmurhash2 import murmurhash2
 
+from delta_log.murmur2 import LONGEST, Numbers, hash_array, hash_keys
+
 _KAFKA_SEED = 0x9747B28C
+#: From so many keys on, hashing them as a column is faster than one by one.
+_COLUMN_FROM = 128
 
 
 def murmur2_partition(key: bytes, partitions: int) -> int:
@@ -25,7 +31,13 @@ def murmur2_partition(key: bytes, partitions: int) -> int:
 
 
 def _by_murmur2(keys: Sequence[bytes], partitions: int) -> list[int]:
+    if len(keys) >= _COLUMN_FROM and max(map(len, keys)) <= LONGEST:
+        return _places(hash_keys(keys), partitions)
     return [(murmurhash2(key, _KAFKA_SEED) & 0x7FFFFFFF) % partitions for key in keys]
+
+
+def _places(hashes: Numbers, partitions: int) -> list[int]:
+    return ((hashes & 0x7FFFFFFF) % partitions).tolist()
 
 
 def _by_murmur3(keys: Sequence[bytes], partitions: int) -> list[int]:
@@ -78,6 +90,26 @@ def assign_partitions(
     assigned, consumed = _assign_by_key(partitioner, rest, partitions, first_null, null_mode)
     following = iter(assigned)
     return [next(following) if place is None else place for place in explicit], consumed
+
+
+def assign_array(
+    partitioner: str,
+    keys: pa.Array,
+    partitions: int,
+    first_null: int,
+    null_mode: str,
+    explicit: Sequence[int | None] | None,
+) -> tuple[list[int], int]:
+    """The same for a binary Arrow array."""
+    if partitioner == "murmur2" and explicit is None and partitions > 1 and _hashes_as_column(keys):
+        return _places(hash_array(keys), partitions), 0
+    return assign_partitions(partitioner, keys.to_pylist(), partitions, first_null, null_mode, explicit)
+
+
+def _hashes_as_column(keys: pa.Array) -> bool:
+    if keys.null_count or len(keys) < _COLUMN_FROM:
+        return False
+    return pc.max(pc.binary_length(keys)).as_py() <= LONGEST
 
 
 def _assign_by_key(

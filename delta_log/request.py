@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from delta_log.arrow_columns import content_bytes, read_columns
 from delta_log.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge, UnknownPartition
 from delta_log.frames import ARROW, ROWS, checksum
-from delta_log.partitioner import assign_partitions
+from delta_log.partitioner import assign_array, assign_partitions
 from delta_log.producers import check_stamp
 from delta_log.rows import CONTENT_SCHEMA, ArrowRows, RowBlock, Rows, content_batch, encode_arrow, encode_block
 from delta_log.schema import HEADERS, TIMESTAMP
@@ -30,7 +30,9 @@ ARROW_FROM: Final = 64
 #: Kafka's record-batch overhead and the most that one record's own fields add to it.
 _BATCH_OVERHEAD: Final = 61
 _RECORD_OVERHEAD: Final = 21
-_KEY_AND_VALUE_LENGTHS: Final = 10
+#: What is added at most to the bytes of a record, and for each of its headers.
+_RECORD_BOUND: Final = _BATCH_OVERHEAD + _RECORD_OVERHEAD + 15
+_HEADER_BOUND: Final = 10
 _BYTES_OR_NULL: Final = frozenset((bytes, type(None)))
 
 
@@ -120,7 +122,7 @@ def prepare_records(
         _check_partitions(rules, explicit)
     parts = _block_parts(block, assignment, rules.partitions, stamp)
     size = sum(len(part.payload) for part in parts)
-    if size + _BATCH_OVERHEAD + _RECORD_OVERHEAD + _KEY_AND_VALUE_LENGTHS > rules.max_bytes or headers:
+    if _largest(size, headers) > rules.max_bytes:
         _check_sizes(rules.max_bytes, keys, values, headers)
     request = Request(parts, assignment, len(records), size, now_ms, rules.partitions, nulls)
     if stamp is not None:
@@ -150,17 +152,12 @@ def prepare_arrow(
         ],
         schema=CONTENT_SCHEMA,
     )
-    if content.nbytes + 100 > rules.max_bytes:
-        _check_arrow_sizes(rules.max_bytes, content)
+    _check_arrow_sizes(rules.max_bytes, content)
     explicit = _explicit(columns["partition"].to_pylist()) if "partition" in columns else None
-    hashed: list[bytes | None] = (
-        [None] * table.num_rows if keys.null_count == table.num_rows or rules.partitions == 1 else keys.to_pylist()
-    )
     first = first_null if stamp is None else stamp.sequence
 
     def assign(partitions: int) -> tuple[list[int], int]:
-        given = keys.to_pylist() if partitions != rules.partitions else hashed
-        return assign_partitions(rules.partitioner, given, partitions, first, rules.null_mode, explicit)
+        return assign_array(rules.partitioner, keys, partitions, first, rules.null_mode, explicit)
 
     assignment, nulls = assign(rules.partitions)
     if explicit is not None:
@@ -318,12 +315,22 @@ def _check_pairs(index: int, headers: object) -> None:
             raise InvalidRecord(index, "a header's name must be text that UTF-8 can hold") from None
 
 
+def _largest(size: int, headers: Sequence[tuple[Header, ...] | None] | None) -> int:
+    """What no record of a request of `size` bytes can exceed."""
+    most = max((len(given) for given in headers if given), default=0) if headers else 0
+    return size + _RECORD_BOUND + _HEADER_BOUND * most
+
+
 def _check_sizes(
     limit: int,
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
     headers: Sequence[tuple[Header, ...] | None] | None,
 ) -> None:
+    if headers is None:
+        longest = max(len(key or b"") for key in keys) + max(len(value or b"") for value in values)
+        if longest + _RECORD_BOUND <= limit:
+            return
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
         size = record_size(key, value, headers[index] if headers else None)
         if size > limit:
@@ -345,17 +352,18 @@ def _varint(number: int) -> int:
 
 
 def _check_arrow_sizes(limit: int, content: pa.RecordBatch) -> None:
-    flat = pc.add(
-        pc.fill_null(pc.binary_length(content.column("key")), 0),
-        pc.fill_null(pc.binary_length(content.column("value")), 0),
-    )
-    for index, size in enumerate(flat.to_pylist()):
-        if size + _BATCH_OVERHEAD + _RECORD_OVERHEAD + 10 > limit or content.column("headers")[index].is_valid:
-            headers = [(item["key"], item["value"]) for item in content.column("headers")[index].as_py() or ()]
-            key, value = content.column("key")[index].as_py(), content.column("value")[index].as_py()
-            counted = record_size(key, value, headers)
-            if counted > limit:
-                raise RecordTooLarge(index, counted, limit)
+    """Only what could be too large is counted exactly: few records, or none."""
+    if content.nbytes + _RECORD_BOUND + _HEADER_BOUND * len(content.column("headers").flatten()) <= limit:
+        return
+    lengths = [pc.fill_null(pc.binary_length(content.column(name)), 0).cast(pa.int64()) for name in ("key", "value")]
+    doubtful = pc.greater(pc.add(lengths[0], lengths[1]), limit - _RECORD_BOUND)
+    if content.column("headers").null_count < content.num_rows:
+        doubtful = pc.or_(doubtful, content.column("headers").is_valid())
+    for index in pc.indices_nonzero(doubtful).to_pylist():
+        headers = [(item["key"], item["value"]) for item in content.column("headers")[index].as_py() or ()]
+        size = record_size(content.column("key")[index].as_py(), content.column("value")[index].as_py(), headers)
+        if size > limit:
+            raise RecordTooLarge(index, size, limit)
 
 
 def _arrow_timestamps(rules: Rules, given: pa.Array | None, count: int, now_ms: int) -> pa.Array:
