@@ -62,7 +62,8 @@ def _hash(data: bytes, starts: Numbers, lengths: Numbers) -> Numbers:
 
 
 def _chosen(condition: Numbers, yes: Numbers, no: Numbers) -> Numbers:
-    return np.where(condition > 0, yes, no)
+    result: Numbers = np.where(condition > 0, yes, no)
+    return result
 
 
 def _mixed(word: Numbers) -> Numbers:
