@@ -18,6 +18,7 @@ PAGE = (ROOT / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8
 ANSWERS = (ConsumedRecord, DeleteRecordsPlan, Fetched, Limits, RetentionPlan, TopicInfo)
 EXPORTED = [getattr(delta_log, name) for name in delta_log.__all__]
 SECTIONS = {part.partition("\n")[0].strip("`# "): part for part in re.split(r"^##? (?=\S)", PAGE, flags=re.MULTILINE)}
+UNITS = {"": 1, "MiB": 1 << 20, "GiB": 1 << 30, "day": 86_400_000}
 MEMBER = re.compile(r"^(?:### |\| )`([^`]+)`", re.MULTILINE)
 
 
@@ -69,6 +70,28 @@ def test_parameters_are_written_as_they_are(cls: type):
         assert ("(" in text) == is_method, text
         if is_method:
             assert written_parameters(text) == parameters(member), text
+
+
+@pytest.mark.parametrize("cls", [*EXPORTED, Reading], ids=lambda cls: cls.__name__)
+def test_defaults_are_written_as_they_are_where_they_are_written(cls: type):
+    for name, text in documented(cls.__name__).items():
+        if "(" in text:
+            member = vars(cls)[name]
+            real = inspect.signature(member.__func__ if isinstance(member, classmethod) else member).parameters
+            for parameter, written in re.findall(r"(\w+)=([^,)]+)", text):
+                assert written == "..." or ast.literal_eval(written) == real[parameter].default, text
+
+
+@pytest.mark.parametrize("given", [delta_log.Settings(), Limits()], ids=["Settings", "Limits"])
+def test_defaults_of_settings_are_those_of_the_code(given: object):
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", SECTIONS[type(given).__name__], re.MULTILINE)
+    for name, written in rows:
+        real = getattr(given, name)
+        number = re.fullmatch(r"(\d+) ?(\w*)", written)
+        if number:
+            assert real == int(number[1]) * UNITS[number[2]], name
+        else:
+            assert written in (f"`{real}`", "see [`Limits`](#limits)") or (written, real) == ("none", {}), name
 
 
 @pytest.mark.parametrize("cls", ANSWERS, ids=lambda cls: cls.__name__)
