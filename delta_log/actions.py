@@ -17,6 +17,8 @@ from delta_log.errors import Corruption
 from delta_log.types import DataFile
 
 EXCLUSIVE_FEATURE: Final = "lakelog.exclusive"
+#: The last millisecond that a timestamp's text has room for: the end of the year 9999.
+LATEST_MS: Final = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def iso_ms(milliseconds: int) -> str:
 
 def parse_iso_ms(text: str) -> int:
     moment = datetime.fromisoformat(text)
-    whole = moment.replace(microsecond=0)
+    whole = moment.replace(microsecond=0, tzinfo=moment.tzinfo or UTC)
     return int(whole.timestamp()) * 1000 + moment.microsecond // 1000
 
 
@@ -128,6 +130,16 @@ def file_stats(file: DataFile) -> str:
 def order_column(partition: int) -> str:
     """The column that counts the rows: offsets in a topic, the commit sequence in a table of the server's own."""
     return "offset" if partition >= 0 else "commit_seq"
+
+
+def protocol_body(protocol: Protocol) -> dict[str, Any]:
+    """Features are named only where the protocol's version has names for them."""
+    body: dict[str, Any] = {"minReaderVersion": protocol.min_reader, "minWriterVersion": protocol.min_writer}
+    if protocol.reader_features is not None:
+        body["readerFeatures"] = list(protocol.reader_features)
+    if protocol.writer_features:
+        body["writerFeatures"] = list(protocol.writer_features)
+    return body
 
 
 def add_body(file: DataFile, *, data_change: bool) -> dict[str, Any]:
@@ -173,12 +185,7 @@ def file_from_add(body: dict[str, Any]) -> DataFile:
 def _to_json(action: Action) -> dict[str, Any]:
     match action:
         case Protocol():
-            body: dict[str, Any] = {
-                "minReaderVersion": action.min_reader,
-                "minWriterVersion": action.min_writer,
-                "writerFeatures": list(action.writer_features),
-            }
-            return {"protocol": body}
+            return {"protocol": protocol_body(action)}
         case MetaData():
             return {
                 "metaData": {
@@ -225,7 +232,7 @@ def _decode_protocol(body: dict[str, Any]) -> Protocol:
         body["minReaderVersion"],
         body["minWriterVersion"],
         tuple(body.get("writerFeatures") or ()),
-        tuple(reader) if reader else None,
+        None if reader is None else tuple(reader),
     )
 
 

@@ -21,10 +21,13 @@ from delta_log.actions import (
     add_body,
     file_from_add,
     partition_values,
+    protocol_body,
 )
 from delta_log.errors import Corruption
+from delta_log.parquet import seal, sealed_footer
 from delta_log.snapshot import Snapshot
 
+_DIGITS: Final = 20
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
 
 _SCHEMA: Final = pa.schema(
@@ -88,7 +91,13 @@ _SCHEMA: Final = pa.schema(
 
 
 def checkpoint_path(version: int) -> str:
-    return f"_delta_log/{version:020d}.checkpoint.parquet"
+    return f"_delta_log/{version:0{_DIGITS}d}.checkpoint.parquet"
+
+
+def log_versions(names: Iterable[str], suffix: str) -> list[int]:
+    """The versions of the names in a `_delta_log` that are a version's number and `suffix`."""
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return [int(stem) for stem in stems if len(stem) == _DIGITS and stem.isdecimal()]
 
 
 def encode_checkpoint(snapshot: Snapshot) -> tuple[pa.Buffer, int]:
@@ -98,15 +107,20 @@ def encode_checkpoint(snapshot: Snapshot) -> tuple[pa.Buffer, int]:
     sink = pa.BufferOutputStream()
     table = pa.Table.from_arrays(columns, schema=_SCHEMA)
     pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
-    return sink.getvalue(), len(rows)
+    return seal(sink.getvalue()), len(rows)
 
 
 def decode_checkpoint(data: bytes, name: str) -> list[Action]:
+    """The actions of a checkpoint, ours or another writer's; Corruption when it is not a whole one."""
     try:
+        sealed_footer(pa.BufferReader(data), needed=False)
         table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
-        return [action for row in table.to_pylist() for action in _actions(row)]
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        actions = [action for row in table.to_pylist() for action in _actions(row)]
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise Corruption(name, f"not a checkpoint ({error})") from error
+    if not {Protocol, MetaData} <= set(map(type, actions)):
+        raise Corruption(name, "a checkpoint without protocol or metadata")
+    return actions
 
 
 def _rows(snapshot: Snapshot) -> Sequence[dict[str, Any]]:
@@ -114,14 +128,7 @@ def _rows(snapshot: Snapshot) -> Sequence[dict[str, Any]]:
     if protocol is None or metadata is None:
         raise ValueError("a snapshot without protocol or metadata cannot be checkpointed")
     rows: list[dict[str, Any]] = [
-        {
-            "protocol": {
-                "minReaderVersion": protocol.min_reader,
-                "minWriterVersion": protocol.min_writer,
-                "readerFeatures": None,
-                "writerFeatures": list(protocol.writer_features),
-            }
-        },
+        {"protocol": protocol_body(protocol)},
         {
             "metaData": {
                 "id": metadata.id,
@@ -151,32 +158,25 @@ def _remove_body(tombstone: Remove) -> dict[str, Any]:
 
 
 def _actions(row: Mapping[str, Any]) -> Iterable[Action]:
-    if add := row["add"]:
-        yield Add(file_from_add({**add, "partitionValues": dict(add["partitionValues"] or ())}), data_change=False)
-    elif remove := row["remove"]:
+    """At most one: a row has one column that is not null."""
+    if add := row.get("add"):
+        yield Add(file_from_add(add), data_change=False)
+    elif remove := row.get("remove"):
         values: dict[str, str] = dict(remove["partitionValues"] or ())
         partition = int(values.get("partition", -1))
-        yield Remove(
-            remove["path"],
-            partition,
-            remove["size"] or 0,
-            remove["deletionTimestamp"] or 0,
-            data_change=False,
-        )
-    elif txn := row["txn"]:
+        size, deleted_ms = remove.get("size") or 0, remove.get("deletionTimestamp") or 0
+        yield Remove(remove["path"], partition, size, deleted_ms, data_change=False)
+    elif txn := row.get("txn"):
         yield Txn(txn["appId"], txn["version"])
-    elif meta := row["metaData"]:
-        yield MetaData(
-            meta["id"],
-            meta["schemaString"],
-            tuple(meta["partitionColumns"]),
-            dict(meta["configuration"]),
-            meta["createdTime"] or 0,
-        )
-    elif protocol := row["protocol"]:
+    elif meta := row.get("metaData"):
+        columns: tuple[str, ...] = tuple(meta["partitionColumns"] or ())
+        properties: dict[str, str] = dict(meta["configuration"] or ())
+        yield MetaData(meta["id"], meta["schemaString"], columns, properties, meta.get("createdTime") or 0)
+    elif protocol := row.get("protocol"):
+        reader, writer = protocol.get("readerFeatures"), protocol.get("writerFeatures")
         yield Protocol(
             protocol["minReaderVersion"],
             protocol["minWriterVersion"],
-            tuple(protocol["writerFeatures"] or ()),
-            tuple(protocol["readerFeatures"]) if protocol.get("readerFeatures") else None,
+            tuple(writer or ()),
+            None if reader is None else tuple(reader),
         )

@@ -1,11 +1,17 @@
 """Arrow tables ⇄ parquet blobs, the way every file of ours is written.
 
-Checksummed pages, small row groups, statistics where readers skip by them.
+Checksummed pages, small row groups, statistics where readers skip by them. Parquet knows no checksum of its footer,
+and a damaged one can mislead its readers or end the process: ours carries a seal right before it, where no reader of
+parquet ever looks.
+
+    PAR1  pages …  [seal  CRC-32 of all that follows]  footer  its length  PAR1
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,10 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
 from delta_log.stores.protocol import Store
 
 ROW_GROUP: Final = 10_000
+_SEAL: Final = b"lkl1"
+_SEAL_SIZE: Final = 8
+#: The footer's length and the magic behind it.
+_END_SIZE: Final = 8
+#: What is read of a file's end at once; most footers fit.
+_END_GUESS: Final = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +54,36 @@ def encode_parquet(table: pa.Table, codec: Codec, *, ordered_by: Sequence[str]) 
         write_page_checksum=True,
         store_schema=False,
     )
-    return sink.getvalue()
+    return seal(sink.getvalue())
+
+
+def seal(data: pa.Buffer) -> pa.Buffer:
+    """The same file with a checksum of its footer."""
+    whole = memoryview(data)
+    at = len(whole) - _END_SIZE - int.from_bytes(whole[-8:-4], "little")
+    footer = whole[at:]
+    return pa.py_buffer(b"".join((whole[:at], _SEAL, zlib.crc32(footer).to_bytes(4, "little"), footer)))
+
+
+def sealed_footer(source: pa.NativeFile, *, needed: bool = True) -> bytes:
+    """The footer with its length and magic, as it was written; empty where no seal is in front of it nor `needed`."""
+    size = source.size()
+    end = source.read_at(min(size, _END_GUESS), max(0, size - _END_GUESS))
+    length = int.from_bytes(end[-8:-4], "little") + _END_SIZE + _SEAL_SIZE
+    if len(end) < length <= size:
+        end = source.read_at(length, size - length)
+    mark, footer = end[-length:][:_SEAL_SIZE], end[-length:][_SEAL_SIZE:]
+    if mark == _SEAL + zlib.crc32(footer).to_bytes(4, "little"):
+        return footer
+    if needed or mark.startswith(_SEAL):
+        raise ValueError("its footer is not what was written")
+    return b""
 
 
 def time_bounds(table: pa.Table) -> tuple[int, int]:
-    """Milliseconds that surely enclose every timestamp."""
+    """Milliseconds that enclose every timestamp, but for what follows the last millisecond that there is."""
     bounds = pc.min_max(table.column("timestamp").cast(pa.int64())).as_py()
-    return bounds["min"] // 1000, -(-bounds["max"] // 1000)
+    return bounds["min"] // 1000, min(-(-bounds["max"] // 1000), LATEST_MS)
 
 
 def read_row_groups(
@@ -61,15 +97,9 @@ def read_row_groups(
     rows: int = ROW_GROUP,
 ) -> Iterator[pa.Table]:
     """The rows of a file whose row groups may hold low ≤ order < high, about `rows` of them at a time."""
-    try:
-        with store.open_input(path) as source:
-            file = pq.ParquetFile(source, page_checksum_verification=True)
-            for groups in _batched(file, _overlapping(file, order, low, high), rows):
-                yield file.read_row_groups(groups, columns=list(columns), use_threads=len(groups) > 1)
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise Corruption(path, str(error)) from error
+    with _opened(store, path) as file:
+        for groups in _batched(file, _overlapping(file, order, low, high), rows):
+            yield file.read_row_groups(groups, columns=list(columns), use_threads=len(groups) > 1)
 
 
 def _batched(file: pq.ParquetFile, groups: Iterator[int], rows: int) -> Iterator[list[int]]:
@@ -87,13 +117,20 @@ def _batched(file: pq.ParquetFile, groups: Iterator[int], rows: int) -> Iterator
 
 def read_file(store: Store, path: str, schema: pa.Schema) -> pa.Table:
     """A whole file, as the schema has it, every page verified."""
+    with _opened(store, path) as file:
+        return file.read(columns=schema.names, use_threads=False).cast(schema)
+
+
+@contextmanager
+def _opened(store: Store, path: str) -> Generator[pq.ParquetFile]:
+    """A file of ours; Corruption for whatever turns out not to be what was written."""
     try:
         with store.open_input(path) as source:
-            file = pq.ParquetFile(source, page_checksum_verification=True)
-            return file.read(columns=schema.names, use_threads=False).cast(schema)
+            metadata = pq.read_metadata(pa.BufferReader(sealed_footer(source)))
+            yield pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
     except FileNotFoundError:
         raise
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError) as error:
         raise Corruption(path, str(error)) from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
 
@@ -67,6 +67,10 @@ class Snapshot:
                 case CommitInfo():
                     pass
         self._fold_files(added, gone)
+
+    def copy(self) -> Snapshot:
+        """Of use to who writes it down while commits go on."""
+        return replace(self, txns=dict(self.txns), removed=dict(self.removed), _files={}, _paths=dict(self._paths))
 
     @property
     def configuration(self) -> dict[str, str]:

@@ -1,0 +1,182 @@
+"""Tables as parquet blobs: whatever comes back is what was written."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delta_log.actions import LATEST_MS
+from delta_log.errors import Corruption
+from delta_log.parquet import ROW_GROUP, Codec, encode_parquet, read_file, read_row_groups, sealed_footer, time_bounds
+from delta_log.schema import FILE_SCHEMA
+from delta_log.stores import MemoryStore
+from delta_log.topic_config import TopicConfig
+
+ORDER = ("offset", "timestamp")
+BYTES = st.none() | st.binary(max_size=20)
+HEADER = st.fixed_dictionaries({"key": st.text(max_size=5), "value": BYTES})
+ROW = st.fixed_dictionaries(
+    {
+        "offset": st.integers(0, 2**62),
+        "timestamp": st.integers(0, LATEST_MS * 1000 + 999),
+        "key": BYTES,
+        "value": BYTES,
+        "headers": st.none() | st.lists(HEADER, max_size=3),
+        "producer_id": st.none() | st.text(max_size=5),
+        "producer_epoch": st.none() | st.integers(0, 2**31 - 1),
+        "sequence": st.none() | st.integers(0, 2**62),
+    }
+)
+
+
+def rows(*offsets: int) -> pa.Table:
+    made = [{"offset": n, "timestamp": n, "key": b"%d" % n, "value": None} for n in offsets]
+    return pa.Table.from_pylist(made, FILE_SCHEMA)
+
+
+def stored(table: pa.Table, codec: Codec | None = None) -> tuple[MemoryStore, bytes]:
+    store = MemoryStore()
+    data = encode_parquet(table, codec or Codec(), ordered_by=ORDER)
+    store.put("file", data)
+    return store, bytes(data)
+
+
+@given(content=st.lists(ROW, max_size=10))
+def test_any_rows_come_back_as_they_were(content):
+    """Null stays null and empty stays empty, in keys, values, headers and their values."""
+    table = pa.Table.from_pylist(content, FILE_SCHEMA)
+    store, _ = stored(table)
+    assert read_file(store, "file", FILE_SCHEMA).equals(table)
+
+
+@pytest.mark.parametrize("name", ["producer", "uncompressed", "zstd", "lz4", "snappy", "gzip"])
+def test_every_codec_that_a_topic_may_have_is_written_and_read(name: str):
+    table = rows(*range(100))
+    codec = Codec(*TopicConfig.of({"compression.type": name}).parquet_codec)
+    store, data = stored(table, codec)
+    assert read_file(store, "file", FILE_SCHEMA).equals(table)
+    written = pq.read_metadata(pa.BufferReader(data)).row_group(0).column(0).compression
+    assert written == {"producer": "ZSTD", "lz4": "LZ4"}.get(name, name.upper())
+
+
+def test_other_readers_of_parquet_need_no_schema_of_ours():
+    """The types are in the file itself: a timestamp is an instant in UTC, to the microsecond."""
+    data = stored(rows(1))[1]
+    table = pq.read_table(pa.BufferReader(data))
+    assert table.schema.equals(FILE_SCHEMA, check_metadata=False)
+    assert table.column("timestamp")[0].as_py() == datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
+
+
+def test_a_changed_byte_in_a_data_page_is_corruption_that_names_the_file():
+    store, data = stored(rows(*range(50)), Codec("none", None))
+    at = data.index(b"1011121314"[:2], 200)
+    damaged = bytearray(data)
+    damaged[at] ^= 1
+    store.put("file", bytes(damaged))
+    with pytest.raises(Corruption, match="file is damaged") as found:
+        read_file(store, "file", FILE_SCHEMA)
+    assert found.value.file == "file"
+    with pytest.raises(Corruption):
+        list(read_row_groups(store, "file", FILE_SCHEMA.names, low=0, high=100))
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x80, 0xFF])
+def test_no_damage_to_any_byte_misleads_a_reader(bit: int):
+    """Pages have checksums, the footer has its seal: damage is found, or it hit what nobody reads."""
+    table = rows(*range(20))
+    store, data = stored(table)
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= bit
+        store.put("file", bytes(damaged))
+        try:
+            whole = read_file(store, "file", FILE_SCHEMA)
+            groups = pa.concat_tables(read_row_groups(store, "file", FILE_SCHEMA.names, low=0, high=100))
+        except Corruption:
+            continue
+        assert whole.equals(table), at
+        assert groups.equals(table), at
+
+
+def test_a_file_that_was_cut_anywhere_is_corruption():
+    store, data = stored(rows(*range(20)))
+    for length in range(0, len(data), 13):
+        store.put("file", data[:length])
+        with pytest.raises(Corruption):
+            read_file(store, "file", FILE_SCHEMA)
+        with pytest.raises(Corruption):
+            list(read_row_groups(store, "file", FILE_SCHEMA.names, low=0, high=100))
+
+
+def test_a_file_that_is_missing_is_not_a_damaged_one():
+    with pytest.raises(FileNotFoundError):
+        read_file(MemoryStore(), "file", FILE_SCHEMA)
+    with pytest.raises(FileNotFoundError):
+        list(read_row_groups(MemoryStore(), "file", ["offset"], low=0, high=1))
+
+
+def test_a_file_of_another_shape_is_corruption():
+    store = MemoryStore()
+    store.put("file", encode_parquet(pa.table({"x": [1]}), Codec(), ordered_by=("x",)))
+    with pytest.raises(Corruption):
+        read_file(store, "file", FILE_SCHEMA)
+    with pytest.raises(Corruption):
+        list(read_row_groups(store, "file", ["offset"], low=0, high=1))
+
+
+def test_a_file_that_another_program_wrote_is_corruption():
+    """Nobody else writes here, so a footer without a seal is one that was damaged."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows(1), sink, store_schema=False)
+    store = MemoryStore()
+    store.put("file", sink.getvalue())
+    with pytest.raises(Corruption, match="footer"):
+        read_file(store, "file", FILE_SCHEMA)
+    assert sealed_footer(pa.BufferReader(sink.getvalue()), needed=False) == b""
+
+
+@settings(max_examples=20)
+@given(
+    low=st.integers(0, 24_999),
+    length=st.integers(1, 2 * ROW_GROUP),
+    wanted=st.sampled_from([1, ROW_GROUP, 3 * ROW_GROUP]),
+)
+def test_only_row_groups_that_may_hold_the_range_are_read_and_all_of_those(low: int, length: int, wanted: int):
+    parts = list(read_row_groups(LARGE, "file", ["offset"], low=low, high=low + length, rows=wanted))
+    offsets = [offset for part in parts for offset in part.column("offset").to_pylist()]
+    first, last = low // ROW_GROUP, min((low + length - 1) // ROW_GROUP, 2)
+    assert offsets == list(range(first * ROW_GROUP, min((last + 1) * ROW_GROUP, 25_000)))
+    assert all(part.num_rows <= wanted + ROW_GROUP - 1 for part in parts)
+
+
+def test_columns_come_in_the_order_in_which_they_were_asked_for():
+    part = next(read_row_groups(LARGE, "file", ["value", "offset", "key"], low=0, high=1))
+    assert part.schema.names == ["value", "offset", "key"]
+
+
+def test_a_large_footer_is_read_whole():
+    """Longer than what is read of a file's end at once."""
+    table = rows(*range(300))
+    many = pa.table({f"c{n}_{'x' * 100}": table.column("offset") for n in range(300)})
+    data = encode_parquet(many, Codec(), ordered_by=())
+    assert len(sealed_footer(pa.BufferReader(data))) > 32 * 1024
+    store = MemoryStore()
+    store.put("file", data)
+    assert read_file(store, "file", many.schema).equals(many)
+
+
+@given(times=st.lists(st.integers(0, LATEST_MS * 1000 + 999), min_size=1, max_size=5))
+def test_milliseconds_enclose_the_microseconds_of_a_file(times):
+    """Up to the last one that the text of a statistic has room for."""
+    table = pa.table({"timestamp": pa.array(times, pa.int64()).cast(FILE_SCHEMA.field("timestamp").type)})
+    low, high = time_bounds(table)
+    assert low * 1000 <= min(times)
+    assert high * 1000 >= min(max(times), LATEST_MS * 1000)
+    assert high <= LATEST_MS
+    assert max(times) - high * 1000 < 1000
+
+
+LARGE, _ = stored(rows(*range(25_000)))
