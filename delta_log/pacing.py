@@ -34,8 +34,9 @@ class FileBudget:
     def free_at(self, now: float) -> float:
         """When the next commit may begin: a debt is waited for."""
         self._fill(now)
-        return now if self.tokens >= 0 else now - self.tokens / self.rate
+        return now if self.tokens >= 0 else self.at - self.tokens / self.rate
 
     def _fill(self, now: float) -> None:
+        """A time from before the last one fills nothing, and does not let the time since count twice."""
         self.tokens = min(self.rate, self.tokens + max(0.0, now - self.at) * self.rate)
-        self.at = now
+        self.at = max(self.at, now)
