@@ -1,16 +1,18 @@
-"""Another commit took the version that ours wanted: what that means for us. Pure: commits in, a verdict out."""
+"""What another writer's commit, or a table as it is found, means for us. Pure: actions in, a verdict out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
-from delta_log.actions import Action, CommitInfo, MetaData, Protocol, Txn
+from delta_log.actions import EXCLUSIVE_FEATURE, Action, CommitInfo, MetaData, Protocol, Txn
 from delta_log.errors import NotOwner, TopicClosed
 from delta_log.snapshot import EPOCH_TXN, Snapshot
 
 TOPIC_ID = "lakelog.topic.id"
+_OUR_PROTOCOL: Final = Protocol()
 
 
 class Kind(Enum):
@@ -33,6 +35,21 @@ class Identity:
     @classmethod
     def of(cls, snapshot: Snapshot) -> Identity:
         return cls(snapshot.protocol, snapshot.metadata)
+
+
+def check_protocol(table: str, protocol: Protocol | None, *, owned: bool) -> None:
+    """Refuse a table that demands of its readers or writers what this version does not know, or that has none.
+
+    An owner needs it to be exclusive besides: on any other table, engines may put their commits over ours.
+    """
+    if protocol is None:
+        raise TopicClosed(table, "its log names no protocol", "see what `lakelog repair` would do")
+    unknown = {*(protocol.reader_features or ()), *protocol.writer_features} - set(_OUR_PROTOCOL.writer_features)
+    if unknown or protocol.min_reader > _OUR_PROTOCOL.min_reader or protocol.min_writer > _OUR_PROTOCOL.min_writer:
+        needs = ", ".join(sorted(unknown)) or f"reader {protocol.min_reader}, writer {protocol.min_writer}"
+        raise TopicClosed(table, f"its protocol needs more than this version knows: {needs}", "check who wrote to it")
+    if owned and EXCLUSIVE_FEATURE not in protocol.writer_features:
+        raise TopicClosed(table, f"its protocol lacks {EXCLUSIVE_FEATURE}: others may write to it", "check who does")
 
 
 def check_winner(table: str, kind: Kind, epoch: int | None, winner: Sequence[Action], before: Identity) -> None:

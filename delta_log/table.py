@@ -15,14 +15,23 @@ from typing import Final
 import msgspec
 
 from delta_log.actions import Action, decode_commit, encode_commit
-from delta_log.checkpoint import checkpoint_path, decode_checkpoint
-from delta_log.conflicts import Identity, Kind, check_winner, commit_info, is_ours
+from delta_log.checkpoint import checkpoint_path, decode_checkpoint, log_versions
+from delta_log.conflicts import Identity, Kind, check_protocol, check_winner, commit_info, is_ours
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import Corruption, LakelogError, OutcomeUnknown, TopicClosed
+from delta_log.errors import (
+    Corruption,
+    LakelogError,
+    NotOwner,
+    OutcomeUnknown,
+    PlanOutdated,
+    StorageRefused,
+    TopicClosed,
+)
 from delta_log.snapshot import Snapshot
 from delta_log.stores import Store
 
 _ATTEMPTS: Final = 100
+_LOADS: Final = 5
 _log = logging.getLogger(__name__)
 
 Planner = Callable[[Snapshot], Sequence[Action] | None]
@@ -54,7 +63,10 @@ def entry_path(version: int) -> str:
 
 
 class Table:
-    """A table at `directory` of a store. `epoch` is the owner's; None for a job or a reader beside it."""
+    """A table at `directory` of a store. `epoch` is the owner's; None for a job or a reader beside it.
+
+    Once a commit of somebody else meant that we must stop, every later call says so again.
+    """
 
     def __init__(self, store: Store, directory: str, *, epoch: int | None = None, probe: Probe = no_probe) -> None:
         self.store = store
@@ -65,6 +77,9 @@ class Table:
         self.checkpoint_version = -1
         self.lock = threading.RLock()
         self._at = probe
+        self._stopped: LakelogError | None = None
+        self._doubted = ""
+        self._settled: tuple[str, int] | None = None
 
     def path(self, relative: str) -> str:
         return f"{self.directory}/{relative}"
@@ -74,15 +89,26 @@ class Table:
         return self.snapshot.version >= 0
 
     def load(self) -> bool:
-        """Read the newest state; False when there is no table."""
+        """Read the newest state; False when there is no table.
+
+        An entry that is missing was cleaned up while we read, if there is a new checkpoint; else it is lost.
+        """
         with self.lock:
-            self.snapshot = self._from_checkpoint(self._checkpoint_hint())
-            self.refresh()
-            if not self.exists and self.store.list(self.path("_delta_log")):
-                self.snapshot = self._from_checkpoint(self._newest_checkpoint())
+            self._stopped = None
+            for _ in range(_LOADS):
+                names = [entry.name for entry in self.store.list(self.path("_delta_log"))]
+                hint = self._checkpoint_hint()
+                self.snapshot = self._from_checkpoints(hint, names)
                 self.refresh()
-            self._check_complete()
-            return self.exists
+                newest = max(log_versions(names, ".json"), default=-1)
+                if newest <= self.snapshot.version:
+                    if self.exists:
+                        check_protocol(self.name, self.snapshot.protocol, owned=self.epoch is not None)
+                    return self.exists
+                missing = self.path(entry_path(self.snapshot.version + 1))
+                if self._checkpoint_hint() == hint:
+                    raise Corruption(missing, f"it is missing, while version {newest} exists")
+            raise TopicClosed(self.name, "its log is cleaned up faster than it can be read", "try again")
 
     def refresh(self) -> list[list[Action]]:
         """Replay what others committed since, by asking for the next version until there is none."""
@@ -90,33 +116,39 @@ class Table:
             found: list[list[Action]] = []
             while (actions := self._read_entry(self.snapshot.version + 1)) is not None:
                 self.snapshot.replay(self.snapshot.version + 1, actions)
+                if self._doubted and is_ours(actions, self._doubted):
+                    self._settled, self._doubted = (self._doubted, self.snapshot.version), ""
                 found.append(actions)
             return found
 
     def follow(self, kind: Kind = Kind.APPEND) -> bool:
         """Replay what others committed, and raise where it means that we must stop; whether there was anything."""
         with self.lock:
+            self._check_going_on()
             before = Identity.of(self.snapshot)
             winners = self.refresh()
-            for winner in winners:
-                check_winner(self.name, kind, self.epoch, winner, before)
-            return bool(winners)
+            self._check_winners(kind, winners, before)
+            if winners or self.epoch is not None:
+                return bool(winners)
+            present = self.store.stat(self.path(entry_path(self.snapshot.version))) is not None
+            return not present and self._catch_up(before)
 
-    def commit(self, kind: Kind, plan: Planner) -> int:
+    def commit(self, kind: Kind, plan: Planner, *, commit_id: str = "") -> int:
         """Commit what `plan` makes of the newest snapshot; returns the version. An empty plan commits nothing.
 
         A commit that is found to be ours already, by its id, counts as made: an earlier try had an unknown outcome.
+        An append that is tried again after such an outcome must say its id, as its own commit may be in the snapshot.
         """
         with self.lock:
             for _ in range(_ATTEMPTS):
+                self._check_going_on()
+                if self._settled is not None and self._settled[0] == commit_id:
+                    return self._settled[1]
                 actions = plan(self.snapshot)
                 if not actions:
                     return self.snapshot.version
                 version = self.snapshot.version + 1
-                outcome = self._attempt(version, actions)
-                if isinstance(outcome, Unknown):
-                    outcome = self._resolve(outcome)
-                match outcome:
+                match self._attempt(version, actions):
                     case Committed():
                         self.snapshot.replay(version, actions)
                         self._at("table.committed")
@@ -125,8 +157,10 @@ class Table:
                         settled = self._follow_winners(kind, version, actions)
                         if settled is not None:
                             return settled
-                    case Unknown():
-                        raise outcome.cause
+                    case Unknown(_, cause):
+                        info = commit_info(actions)
+                        self._doubted = info.commit_id if info is not None and kind is Kind.APPEND else self._doubted
+                        raise cause
             raise TopicClosed(self.name, f"{_ATTEMPTS} commits in a row were overtaken", "check who writes to it")
 
     def verify(self, version: int, commit_id: str) -> None:
@@ -136,35 +170,71 @@ class Table:
             raise Corruption(self.path(entry_path(version)), f"it is not our commit {commit_id}")
 
     def _attempt(self, version: int, actions: Sequence[Action]) -> Outcome:
-        try:
-            created = self.store.create(self.path(entry_path(version)), encode_commit(actions))
-        except OutcomeUnknown as error:
-            return Unknown(version, error)
-        return Committed(version) if created else Conflicted(version)
+        """Put-if-absent; once more after a lost answer.
 
-    def _resolve(self, unknown: Unknown) -> Outcome:
-        """Read back what is there: an entry is somebody's, perhaps ours; nothing readable leaves it unknown."""
+        Both tries put the same entry, so together they make at most one. The second tells more than reading back
+        would: the store vouches for what is there.
+        """
+        name, data = self.path(entry_path(version)), encode_commit(actions)
         try:
-            found = self._read_entry(unknown.version)
-        except LakelogError:
-            return unknown
-        return unknown if found is None else Conflicted(unknown.version)
+            created = self.store.create(name, data)
+        except OutcomeUnknown as lost:
+            try:
+                created = self.store.create(name, data)
+            except (OutcomeUnknown, StorageRefused):
+                return Unknown(version, lost)
+        if not created:
+            return Conflicted(version)
+        try:
+            self._check_not_cleaned_up(version)
+        except StorageRefused as error:
+            return Unknown(version, OutcomeUnknown(name, error))
+        return Committed(version)
+
+    def _check_not_cleaned_up(self, version: int) -> None:
+        """The name of our entry may be free because others went on so far that it was deleted."""
+        before = version - 1
+        if before < 0 or self.store.stat(self.path(entry_path(before))) is not None:
+            return
+        if self._checkpoint_hint() == before:
+            return
+        self.store.delete(self.path(entry_path(version)))
+        why = f"version {version} was made by others and cleaned up long ago"
+        raise self._stop(PlanOutdated(self.name, why) if self.epoch is None else NotOwner(f"{self.name}: {why}"))
 
     def _follow_winners(self, kind: Kind, version: int, actions: Sequence[Action]) -> int | None:
         """Replay who was faster; the version when it turns out that it was this very commit."""
         ours = commit_info(actions)
         before = Identity.of(self.snapshot)
-        first = version
         winners = self.refresh()
         if not winners:
             raise Corruption(self.path(entry_path(version)), "it was there and is gone")
-        settled: int | None = None
-        for place, winner in enumerate(winners):
-            if ours is not None and is_ours(winner, ours.commit_id):
-                settled = first + place
-            else:
+        places = [i for i, winner in enumerate(winners) if ours is not None and is_ours(winner, ours.commit_id)]
+        self._check_winners(kind, [w for i, w in enumerate(winners) if i not in places], before)
+        return version + places[0] if places else None
+
+    def _check_winners(self, kind: Kind, winners: Sequence[Sequence[Action]], before: Identity) -> None:
+        for winner in winners:
+            if self._settled is not None and is_ours(winner, self._settled[0]):
+                continue
+            try:
                 check_winner(self.name, kind, self.epoch, winner, before)
-        return settled
+            except LakelogError as error:
+                raise self._stop(error) from None
+
+    def _check_going_on(self) -> None:
+        if self._stopped is not None:
+            raise self._stopped
+
+    def _stop(self, why: LakelogError) -> LakelogError:
+        self._stopped = why
+        return why
+
+    def _catch_up(self, before: Identity) -> bool:
+        """What followed our version was cleaned up: begin anew, if it is the same table still."""
+        if self.load() and self.snapshot.protocol is not None and self.snapshot.metadata is not None:
+            self._check_winners(Kind.APPEND, [[self.snapshot.protocol, self.snapshot.metadata]], before)
+        return True
 
     def _read_entry(self, version: int) -> list[Action] | None:
         name = self.path(entry_path(version))
@@ -176,40 +246,30 @@ class Table:
 
     def _checkpoint_hint(self) -> int:
         try:
-            hint = msgspec.json.decode(self.store.read(self.path("_delta_log/_last_checkpoint")))
-            return int(hint["version"])
-        except (FileNotFoundError, msgspec.DecodeError, KeyError, TypeError, ValueError):
+            version = msgspec.json.decode(self.store.read(self.path("_delta_log/_last_checkpoint")))["version"]
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
             return -1
+        return version if type(version) is int else -1
 
-    def _newest_checkpoint(self) -> int:
-        names = (entry.name for entry in self.store.list(self.path("_delta_log")))
-        versions = [int(name[:20]) for name in names if name.endswith(".checkpoint.parquet")]
-        return max(versions, default=-1)
-
-    def _from_checkpoint(self, version: int) -> Snapshot:
-        """The checkpoint's state; an empty one when it cannot be used, as the log may still hold everything."""
+    def _from_checkpoints(self, hint: int, names: Sequence[str]) -> Snapshot:
+        """The state of a checkpoint, the newest if it can be used; an empty one where the log must hold everything."""
         self.checkpoint_version = -1
-        if version < 0:
-            return Snapshot()
-        name = self.path(checkpoint_path(version))
-        try:
-            actions = decode_checkpoint(self.store.read(name), name)
-        except FileNotFoundError:
-            return Snapshot()
-        except Corruption as error:
-            _log.error("checkpoint unusable, reading the log instead: %s", error)
-            return Snapshot()
-        snapshot = Snapshot(version=version)
-        snapshot.fold(actions)
-        self.checkpoint_version = version
-        return snapshot
+        listed = sorted(log_versions(names, ".checkpoint.parquet"), reverse=True)
+        for version in dict.fromkeys([hint, *listed] if hint >= 0 else listed):
+            snapshot = self._from_checkpoint(version)
+            if snapshot is not None:
+                self.checkpoint_version = version
+                return snapshot
+        return Snapshot()
 
-    def _check_complete(self) -> None:
-        """A log entry behind the last one that follows without a gap means that one in between is gone."""
-        names = (entry.name for entry in self.store.list(self.path("_delta_log")))
-        newest = max((int(name[:20]) for name in names if name.endswith(".json") and name[:-5].isdigit()), default=-1)
-        if newest > self.snapshot.version:
-            missing = self.path(entry_path(self.snapshot.version + 1))
-            if self.store.stat(missing) is None:
-                raise Corruption(missing, f"it is missing, while version {newest} exists")
-            self.refresh()
+    def _from_checkpoint(self, version: int) -> Snapshot | None:
+        name = self.path(checkpoint_path(version))
+        snapshot = Snapshot(version=version)
+        try:
+            snapshot.fold(decode_checkpoint(self.store.read(name), name))
+        except FileNotFoundError:
+            return None
+        except (Corruption, StorageRefused) as error:
+            _log.error("checkpoint unusable, reading an older one or the log instead: %s", error)
+            return None
+        return snapshot

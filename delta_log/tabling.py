@@ -104,6 +104,7 @@ class Tabling:
             version = live.table.commit(
                 Kind.APPEND,
                 lambda snapshot: self._plan(live, shares, commit_id, snapshot, takes_over=takes_over),
+                commit_id=commit_id,
             )
         except OutcomeUnknown:
             raise
