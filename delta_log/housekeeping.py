@@ -7,17 +7,20 @@ reaches, and so late a Delta stream may come.
 from __future__ import annotations
 
 import logging
+import re
 from typing import Final
 
 import msgspec
 
-from delta_log.checkpoint import checkpoint_path, encode_checkpoint
+from delta_log.checkpoint import checkpoint_path, encode_checkpoint, log_versions
 from delta_log.disk import Probe, no_probe
 from delta_log.live import Live
 from delta_log.snapshot import Snapshot
 from delta_log.table import Table
 
 CHECKPOINT_EVERY: Final = 100
+#: A base offset, then the epoch of who wrote it; a job's name stands where an epoch would.
+_OWNERS_FILE: Final = re.compile(r"\d{20}-(?P<epoch>\d+)-.+\.parquet")
 _log = logging.getLogger(__name__)
 
 
@@ -27,12 +30,13 @@ def write_checkpoint(table: Table, probe: Probe = no_probe) -> int:
         version = table.snapshot.version
         if version == table.checkpoint_version:
             return version
-        data, size = encode_checkpoint(table.snapshot)
+        frozen = table.snapshot.copy()
+    data, size = encode_checkpoint(frozen)
     table.store.put(table.path(checkpoint_path(version)), data)
     probe("checkpoint.written")
     hint = msgspec.json.encode({"version": version, "size": size})
     table.store.put(table.path("_delta_log/_last_checkpoint"), hint)
-    table.checkpoint_version = version
+    table.checkpoint_version = max(table.checkpoint_version, version)
     return version
 
 
@@ -41,18 +45,22 @@ def is_checkpoint_due(table: Table) -> bool:
 
 
 def clean_history(live: Live, now_ms: int, probe: Probe = no_probe) -> int:
-    """Delete log entries and replaced files beyond the history; returns how many files went."""
+    """Delete log entries and replaced files beyond the history; returns how many files went.
+
+    However short the history is, a file stays for `file.delete.delay.ms` after it left the table.
+    """
     table, config = live.table, live.config
     oldest_kept = table.snapshot.version - config.history_commits
-    gone = _delete_removed(table, now_ms - config.history_ms, oldest_kept)
+    before_ms = now_ms - config.history_ms
+    gone = _delete_removed(table, before_ms, oldest_kept, now_ms - config.file_delete_delay_ms)
     probe("cleanup.files_deleted")
-    return gone + _shorten_log(table, now_ms - config.history_ms, oldest_kept)
+    return gone + _shorten_log(table, before_ms, oldest_kept)
 
 
-def _delete_removed(table: Table, before_ms: int, before_version: int) -> int:
+def _delete_removed(table: Table, before_ms: int, before_version: int, delayed_ms: int) -> int:
     """Tombstoned files beyond the history leave the store, then the snapshot's memory of them."""
     with table.lock:
-        due = removed_beyond(table.snapshot, before_ms, before_version)
+        due = removed_beyond(table.snapshot, before_ms, before_version, delayed_ms)
     for path in due:
         table.store.delete(table.path(path))
     with table.lock:
@@ -60,31 +68,35 @@ def _delete_removed(table: Table, before_ms: int, before_version: int) -> int:
     return len(due)
 
 
-def removed_beyond(snapshot: Snapshot, before_ms: int, before_version: int) -> list[str]:
-    """The files that left the table before the history begins."""
+def removed_beyond(snapshot: Snapshot, before_ms: int, before_version: int, delayed_ms: int) -> list[str]:
+    """The files that left the table before the history begins, and surely before `delayed_ms`."""
     return [
         path
         for path, (tombstone, version) in snapshot.removed.items()
-        if tombstone.deleted_ms < before_ms or version < before_version
+        if (tombstone.deleted_ms < before_ms or version < before_version) and tombstone.deleted_ms <= delayed_ms
     ]
 
 
 def _shorten_log(table: Table, before_ms: int, before_version: int) -> int:
     """Delete what lies before the newest checkpoint at or beyond the history's begin."""
-    entries = {entry.name: entry for entry in table.store.list(table.path("_delta_log"))}
+    entries = table.store.list(table.path("_delta_log"))
     horizon = before_version
-    for name, entry in entries.items():
-        if name.endswith(".json") and name[:20].isdigit() and entry.modified_ms < before_ms:
-            horizon = max(horizon, int(name[:20]))
-    checkpoints = sorted(int(name[:20]) for name in entries if name.endswith(".checkpoint.parquet"))
-    usable = [version for version in checkpoints if version <= min(horizon, table.checkpoint_version)]
-    if not usable:
-        return 0
-    keep_from = usable[-1]
-    doomed = sorted(name for name in entries if name[:20].isdigit() and int(name[:20]) < keep_from)
+    for entry in entries:
+        if entry.modified_ms < before_ms:
+            horizon = max([horizon, *log_versions([entry.name], ".json")])
+    checkpoints = log_versions([entry.name for entry in entries], ".checkpoint.parquet")
+    keep_from = max(
+        (version for version in checkpoints if version <= min(horizon, table.checkpoint_version)), default=-1
+    )
+    doomed = [entry.name for entry in entries if _is_of_version_below(entry.name, keep_from)]
     for name in doomed:
         table.store.delete(table.path(f"_delta_log/{name}"))
     return len(doomed)
+
+
+def _is_of_version_below(name: str, version: int) -> bool:
+    """Whatever is filed under a version's number: entries, checkpoints, other writers' checksums."""
+    return name[:20].isdecimal() and int(name[:20]) < version
 
 
 def delete_orphans(live: Live, epoch: int) -> list[str]:
@@ -110,6 +122,5 @@ def delete_orphans(live: Live, epoch: int) -> list[str]:
 def _is_orphan(snapshot: Snapshot, path: str, name: str, epoch: int) -> bool:
     if snapshot.has_file(path) or path in snapshot.removed:
         return False
-    _, _, commit = name.removesuffix(".parquet").partition("-")
-    writer = commit.partition("-")[0]
-    return writer.isdigit() and int(writer) < epoch
+    named = _OWNERS_FILE.fullmatch(name)
+    return named is not None and int(named["epoch"]) < epoch
