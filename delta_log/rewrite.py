@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +17,7 @@ from delta_log.actions import Action, Add, CommitInfo, Remove, Txn
 from delta_log.compaction import Bin
 from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import Corruption, PlanOutdated
+from delta_log.errors import Corruption, LakelogError, PlanOutdated
 from delta_log.parquet import Codec, encode_parquet, read_file, time_bounds
 from delta_log.snapshot import Snapshot, start_txn
 from delta_log.table import Table
@@ -35,7 +36,7 @@ def merge_files(
     probe: Probe = no_probe,
 ) -> int:
     """Make one file of many, with the same rows in the same order; returns the version."""
-    rows = pa.concat_tables([read_file(table.store, table.path(file.path), schema) for file in bin_.inputs])
+    rows = pa.concat_tables([_read_current(table, file, schema) for file in bin_.inputs])
     offsets = rows.column("offset").combine_chunks()
     if rows.num_rows != bin_.count or not _strictly_rising(offsets):
         raise Corruption(table.path(bin_.inputs[0].path), "its rows are not those that the table's log names")
@@ -50,7 +51,7 @@ def cut_file(
     table: Table, topic_id: str, file: DataFile, before: int, schema: pa.Schema, codec: Codec, clock_ms: Clock
 ) -> int:
     """Rewrite a file without its rows below an offset."""
-    rows = read_file(table.store, table.path(file.path), schema)
+    rows = _read_current(table, file, schema)
     kept = rows.filter(pc.greater_equal(rows.column("offset"), before))
     fresh: list[DataFile] = []
     if kept.num_rows:
@@ -80,7 +81,12 @@ def replace_files(
             *_removes(old, clock_ms(), data_change=data_change),
         ]
 
-    return table.commit(Kind.REWRITE, plan)
+    try:
+        return table.commit(Kind.REWRITE, plan)
+    except LakelogError as error:
+        if error.outcome == LakelogError.outcome:
+            _delete_fresh(table, fresh)
+        raise
 
 
 def remove_files(table: Table, topic_id: str, files: Sequence[DataFile], clock_ms: Clock) -> int:
@@ -112,6 +118,25 @@ def move_log_start(table: Table, topic_id: str, partition: int, offset: int, clo
         return [info, Txn(start_txn(partition), offset)]
 
     return table.commit(Kind.LOG_START, plan)
+
+
+def _read_current(table: Table, file: DataFile, schema: pa.Schema) -> pa.Table:
+    """A file of the newest snapshot: one that is missing has left the table, or is lost."""
+    path = table.path(file.path)
+    try:
+        return read_file(table.store, path, schema)
+    except FileNotFoundError as error:
+        table.follow(Kind.REWRITE)
+        if table.snapshot.has_file(file.path):
+            raise Corruption(path, "it is missing") from error
+        raise PlanOutdated(table.name, f"{file.path} has left the table") from error
+
+
+def _delete_fresh(table: Table, fresh: Sequence[DataFile]) -> None:
+    """Files whose commit was surely not made are nobody's."""
+    for file in fresh:
+        with suppress(LakelogError):
+            table.store.delete(table.path(file.path))
 
 
 def _check_current(table: Table, topic_id: str, snapshot: Snapshot, needed: Sequence[DataFile]) -> None:
