@@ -1,12 +1,15 @@
 """The one async border: appending from an event loop.
 
-The loop gives out offsets and answers; a thread of its own writes and waits for the sync. Loop and threads may append
-to the same log: whoever's turn it is leads.
+A loop only queues up and is told; its groups are given offsets, written and answered by a thread of the writer's. So
+a loop that is cancelled, closed or blocked takes nobody with it: neither its own records nor the lead.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
+from contextlib import suppress
 
 from delta_log.live import Live
 from delta_log.request import Request
@@ -15,32 +18,72 @@ from delta_log.types import Appended
 from delta_log.writer import Writer
 
 
+class LoopDoor:
+    """Where event loops come in."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._of_thread = threading.local()
+
+    async def append(self, live: Live, request: Request) -> Appended:
+        unit = LoopUnit(self._writer, live, request, self._mailbox())
+        if self._writer.turns.enter(unit):
+            unit.lead()
+        return await unit.future
+
+    def _mailbox(self) -> Mailbox:
+        loop = asyncio.get_running_loop()
+        box: Mailbox | None = getattr(self._of_thread, "box", None)
+        if box is None or box.loop is not loop:
+            box = self._of_thread.box = Mailbox(loop)
+        return box
+
+
+class Mailbox:
+    """Answers on their way to one loop. It is woken once for a whole group, as waking it lets go of the interpreter."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._units: deque[LoopUnit] = deque()
+        self._called = False
+
+    def put(self, unit: LoopUnit) -> None:
+        self._units.append(unit)
+
+    def deliver(self) -> None:
+        if not self._called:
+            self._called = True
+            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+                self.loop.call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        self._called = False
+        while self._units:
+            self._units.popleft().settle()
+
+
 class LoopUnit(Unit):
     """Of a task that awaits it."""
 
-    __slots__ = ("future", "loop", "writer")
+    __slots__ = ("box", "future", "writer")
 
-    def __init__(self, writer: Writer, live: Live, request: Request) -> None:
+    def __init__(self, writer: Writer, live: Live, request: Request, box: Mailbox) -> None:
         super().__init__(live, request)
         self.writer = writer
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Appended] = self.loop.create_future()
+        self.box = box
+        self.future: asyncio.Future[Appended] = box.loop.create_future()
 
     def lead(self) -> None:
-        self.loop.call_soon_threadsafe(self.begin_leading)
+        try:
+            self.writer.syncing.submit(self.writer.lead_once)
+        except RuntimeError:  # the writer was closed: all that is left to do is to say so
+            self.writer.lead_once()
 
     def done(self) -> None:
-        try:
-            on_loop = asyncio.get_running_loop() is self.loop
-        except RuntimeError:
-            on_loop = False
-        if on_loop:
-            self.settle()
-        else:
-            self.loop.call_soon_threadsafe(self.settle)
+        self.box.put(self)
 
-    def begin_leading(self) -> None:
-        self.loop.create_task(_lead(self.writer))
+    def deliver(self) -> None:
+        self.box.deliver()
 
     def settle(self) -> None:
         if self.future.done():
@@ -49,28 +92,3 @@ class LoopUnit(Unit):
             self.future.set_exception(self.error)
         elif self.result is not None:
             self.future.set_result(self.result)
-
-
-async def append_on_loop(writer: Writer, live: Live, request: Request) -> Appended:
-    unit = LoopUnit(writer, live, request)
-    if writer.turns.enter(unit):
-        unit.begin_leading()
-    return await unit.future
-
-
-async def _lead(writer: Writer) -> None:
-    """One group: offsets on the loop, the sync in a thread, the answers on the loop."""
-    try:
-        group = writer.begin()
-        if not group.frames:
-            writer.finish(group, [])
-            return
-        loop = asyncio.get_running_loop()
-        try:
-            places = await loop.run_in_executor(writer.syncing, writer.journal.append, group.frames, group.payloads)
-        except BaseException as error:  # noqa: BLE001 - every unit of the group must be told
-            writer.fail(group, error)
-            return
-        writer.finish(group, places)
-    finally:
-        writer.turns.hand_over()

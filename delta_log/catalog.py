@@ -29,7 +29,7 @@ from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
 from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn, start_txn
 from delta_log.stores import Store
 from delta_log.table import Table
-from delta_log.tail import Tail
+from delta_log.tail import Tail, wake_all
 from delta_log.topic_config import TopicConfig
 
 PARTITIONS: Final = "lakelog.partitions"
@@ -151,7 +151,7 @@ class Catalog:
                 return live
             self._check_barred(PRODUCERS_TABLE)
             table = self._table(PRODUCERS_TABLE)
-            if not table.load():
+            if not _load(table):
                 if not create:
                     return None
                 self._commit_first(
@@ -223,8 +223,7 @@ class Catalog:
             tail.start = max(tail.start, snapshot.start(index))
             if self._epoch is None:
                 tail.tabled = tail.next = snapshot.end(index)
-                for waiter in tail.advance(snapshot.end(index)):
-                    waiter.wake()
+                wake_all(tail.advance(snapshot.end(index)))
 
     def bury(self, name: str, now_ms: int) -> bool:
         """Remove a deleted topic's table for good, once no plan made for it can be alive any more."""
@@ -253,13 +252,9 @@ class Catalog:
                 return live
             self._check_barred(name)
             table = self._table(name)
-            try:
-                if not table.load():
-                    raise UnknownTopic(name)
-                live = self._make_live(name, table)
-            except Corruption as error:
-                raise TopicClosed(name, str(error), "see what `lakelog repair` would do") from error
-            self._lives[name] = live
+            if not _load(table):
+                raise UnknownTopic(name)
+            live = self._lives[name] = self._make_live(name, table)
             return live
 
     def _check_barred(self, name: str) -> None:
@@ -365,6 +360,13 @@ class Catalog:
 
 
 _OWN_PROPERTIES: Final = (TOPIC_ID, PARTITIONS)
+
+
+def _load(table: Table) -> bool:
+    try:
+        return table.load()
+    except Corruption as error:
+        raise TopicClosed(table.name, str(error), "see what `lakelog repair` would do") from error
 
 
 def _delta_properties(config: TopicConfig) -> dict[str, str]:

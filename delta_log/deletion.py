@@ -5,6 +5,7 @@ from __future__ import annotations
 from delta_log.catalog import Catalog
 from delta_log.errors import UnknownTopic
 from delta_log.live import Live
+from delta_log.tail import wake_all
 from delta_log.writer import Writer
 
 
@@ -38,8 +39,7 @@ def drop_live(live: Live) -> None:
     live.decision.tabled = live.decision.next
     for tail in live.tails:
         tail.tabled = tail.next
-        for waiter in tail.clear():
-            waiter.wake()
+        wake_all(tail.clear())
     for waiting in waiters:
         if waiting.future.set_running_or_notify_cancel():
             waiting.future.set_exception(UnknownTopic(live.name))

@@ -19,7 +19,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from delta_log.async_append import append_on_loop
+from delta_log.async_append import LoopDoor
 from delta_log.catalog import ConfigValue, TopicInfo
 from delta_log.deletion import carry_out_deletion, decide_deletion
 from delta_log.disk import Disk, Probe, no_probe
@@ -44,6 +44,7 @@ class Log(Reading):
     def __init__(self, running: Running, settings: Settings, clock_ms: Callable[[], int]) -> None:
         super().__init__(running.root, running.catalog, running.journal)
         self._running = running
+        self._loops = LoopDoor(running.writer)
         self._settings = settings
         self._clock_ms = clock_ms
 
@@ -119,20 +120,20 @@ class Log(Reading):
     async def append_async(
         self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None
     ) -> Appended:
-        """`append` for a task: the event loop does the work between two syncs, a thread waits for the disk.
+        """`append` for a task: a thread writes and waits for the disk.
 
         Where the tables are behind it is refused at once, as a loop must not block.
         """
         live, request = self._prepare_records(topic, records, producer)
         self._running.writer.check_room(live, request.size)
-        return await append_on_loop(self._running.writer, live, request)
+        return await self._loops.append(live, request)
 
     async def append_arrow_async(
         self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
     ) -> Appended:
         live, request = self._prepare_arrow(topic, table, producer)
         self._running.writer.check_room(live, request.size)
-        return await append_on_loop(self._running.writer, live, request)
+        return await self._loops.append(live, request)
 
     def when_tabled(self, topic: str, appended: Appended) -> Future[int]:
         """Resolves with a version of the topic's table that holds these records; brings its commit forward."""

@@ -21,7 +21,7 @@ from delta_log.types import Appended, OffsetRange, ProducerStamp
 class Group:
     """A group on its way: what it writes, and what to do once it is durable."""
 
-    __slots__ = ("frames", "parts", "payloads", "tails", "undo", "units")
+    __slots__ = ("frames", "parts", "payloads", "rows", "settled", "tails", "undo", "units")
 
     def __init__(self, units: list[Unit]) -> None:
         self.units = units
@@ -30,6 +30,9 @@ class Group:
         self.parts: list[tuple[Live, int, Part | None, ProducerStamp | None]] = []
         self.tails: dict[int, Tail] = {}
         self.undo: list[Undo] = []
+        self.rows: list[ProducerRow] = []
+        #: repeats of what is durable already, whatever becomes of this group
+        self.settled: list[Unit] = []
 
 
 class Sequencer:
@@ -66,11 +69,14 @@ class Sequencer:
             decision = self.producers.decide(live.id, stamp, request.count, request.digest)
             if isinstance(decision, Repeat):
                 unit.result = repeated(request, decision.row)
+                if not any(decision.row is row for row in group.rows):
+                    group.settled.append(unit)
                 return
         ranges = [self._give_offsets(group, live, request, part) for part in request.parts]
         if stamp is not None and memory is not None:
             row = producer_row_of(live, request, stamp, ranges)
             group.undo.append(self.producers.replay(row))
+            group.rows.append(row)
             self._remember(group, memory, row)
         unit.result = Appended(tuple(ranges), tuple(request.assignment), request.timestamp_ms)
 

@@ -8,6 +8,7 @@ go before they reached the table is read from the journal.
 
 from __future__ import annotations
 
+import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from delta_log.errors import Corruption
 from delta_log.frames import ARROW, Frame, Place, checksum
 from delta_log.rows import Run, decode_arrow, decode_block, to_batches
 from delta_log.types import ProducerStamp
+
+_log = logging.getLogger(__name__)
 
 #: What a row costs beside its bytes when it is held as Python objects.
 ROW_OVERHEAD = 100
@@ -55,6 +58,15 @@ class Waiter:
 
     offset: int
     wake: Callable[[], None]
+
+
+def wake_all(waiters: Sequence[Waiter]) -> None:
+    """Whoever cannot be woken, as his event loop is gone, keeps nobody else asleep."""
+    for waiter in waiters:
+        try:
+            waiter.wake()
+        except Exception as error:  # noqa: BLE001 - it is the waiter's own
+            _log.warning("somebody who waited for records could not be woken: %r", error)
 
 
 class Tail:

@@ -41,6 +41,9 @@ class Unit:
         """`result` or `error` is set."""
         raise NotImplementedError
 
+    def deliver(self) -> None:
+        """All of the group are done."""
+
 
 class ThreadUnit(Unit):
     """Of a thread that waits for it."""
@@ -94,28 +97,36 @@ class Turns:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._queue: deque[Turn] = deque()
-        self._leading = False
+        self._leader: Turn | None = None
 
     def enter(self, turn: Turn) -> bool:
         """Queue up; True when it falls to the caller to lead."""
         with self._mutex:
             self._queue.append(turn)
-            if self._leading:
+            if self._leader is not None:
                 return False
-            self._leading = True
+            self._leader = turn
             return True
 
     def hand_over(self) -> None:
         """Pass the lead on to the first who waits."""
         with self._mutex:
-            following = self._queue[0] if self._queue else None
-            self._leading = following is not None
+            following = self._leader = self._queue[0] if self._queue else None
         if following is not None:
             following.lead()
 
     def leave(self, turn: Turn) -> None:
         with self._mutex:
             self._queue.remove(turn)
+
+    def give_up(self, turn: Turn) -> None:
+        """Who was interrupted while he waited neither keeps the lead nor is given it later."""
+        with self._mutex:
+            if turn in self._queue:
+                self._queue.remove(turn)
+            leads = self._leader is turn
+        if leads:
+            self.hand_over()
 
     def take(self) -> list[Unit]:
         """The requests in front of the next one that wants to be alone, within bounds."""

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from delta_log.errors import Closed, LakelogError, Overloaded, StorageRefused
+from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, StorageRefused
 from delta_log.frames import DECISION, Frame, Place, checksum
 from delta_log.journal import Journal
 from delta_log.live import Live, PendingGroup
@@ -24,7 +24,7 @@ from delta_log.producers import Producers
 from delta_log.request import Part, Request
 from delta_log.rows import Run
 from delta_log.sequencer import Group, Sequencer
-from delta_log.tail import ROW_OVERHEAD, Chunk, Tail
+from delta_log.tail import ROW_OVERHEAD, Chunk, Tail, wake_all
 from delta_log.turns import AloneTurn, ThreadUnit, Turns
 from delta_log.types import Appended, ProducerStamp
 
@@ -58,7 +58,7 @@ class Writer:
         self.segments: dict[tuple[int, int], dict[Tail, int]] = {}
         #: segments that hold frames of no table
         self.aside: set[tuple[int, int]] = set()
-        #: where an event loop lets the journal wait for the disk
+        #: where the groups of event loops are written
         self.syncing = ThreadPoolExecutor(1, thread_name_prefix="lakelog-sync")
         self.turns = Turns()
         self._follower = follower
@@ -78,23 +78,27 @@ class Writer:
         if self.turns.enter(unit):
             unit.leads = True
         else:
-            unit.wait()
+            self._wait(unit)
             if not unit.leads:
                 return unit.answer()
-        try:
-            self.lead()
-        finally:
-            self.turns.hand_over()
+        self.lead_once()
         return unit.answer()
 
     def alone(self, action: Callable[[], None]) -> None:
         """Run something with no group under way."""
         turn = AloneTurn()
         if not self.turns.enter(turn):
-            turn.wait()
+            self._wait(turn)
         try:
             self.turns.leave(turn)
             action()
+        finally:
+            self.turns.hand_over()
+
+    def lead_once(self) -> None:
+        """Write one group, and pass the lead on."""
+        try:
+            self.lead()
         finally:
             self.turns.hand_over()
 
@@ -104,9 +108,12 @@ class Writer:
         if group.frames:
             try:
                 places = self.journal.append(group.frames, group.payloads)
-            except BaseException as error:  # noqa: BLE001 - every unit of the group must be told
+            except Exception as error:  # noqa: BLE001 - every unit of the group must be told
                 self.fail(group, error)
                 return
+            except BaseException as error:
+                self.fail(group, error)
+                raise
         else:
             places = []
         self.finish(group, places)
@@ -139,12 +146,10 @@ class Writer:
             segment.update(ends)
         for live, owned in pending.items():
             live.add_pending(owned)
-            self.untabled += owned.size
+            self.freed(-owned.size)
         for tail, end in ends.items():
-            for waiter in tail.advance(end):
-                waiter.wake()
-        for unit in group.units:
-            unit.done()
+            wake_all(tail.advance(end))
+        self._answer(group)
         for live in pending:
             self._follower.notice(live)
 
@@ -153,10 +158,12 @@ class Writer:
         self.sequencer.take_back(group)
         if not isinstance(error, LakelogError):
             self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
+            error = OutcomeUnknown("the request", repr(error))
         for unit in group.units:
-            unit.error = unit.error or error
-            unit.result = None
-            unit.done()
+            if unit not in group.settled:
+                unit.error = unit.error or error
+                unit.result = None
+        self._answer(group)
 
     def check_room(self, live: Live, size: int) -> None:
         """Refuse before anything is stored when the tables are too far behind."""
@@ -180,6 +187,19 @@ class Writer:
     def close(self, why: LakelogError | None = None) -> None:
         self.fatal = self.fatal or why or Closed()
         self.syncing.shutdown(wait=False)
+
+    def _wait(self, turn: ThreadUnit | AloneTurn) -> None:
+        try:
+            turn.wait()
+        except BaseException:
+            self.turns.give_up(turn)
+            raise
+
+    def _answer(self, group: Group) -> None:
+        for unit in group.units:
+            unit.done()
+        for unit in group.units:
+            unit.deliver()
 
     def _chunk(self, frame: Frame, place: Place, part: Part | None, stamp: ProducerStamp | None) -> Chunk:
         """What the tail holds of a frame that was just written."""
