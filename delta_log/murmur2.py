@@ -62,8 +62,10 @@ def _hash(data: bytes, starts: Numbers, lengths: Numbers) -> Numbers:
 
 
 def _chosen(condition: Numbers, yes: Numbers, no: Numbers) -> Numbers:
-    result: Numbers = np.where(condition > 0, yes, no)
-    return result
+    chosen = no.copy()
+    places = np.flatnonzero(condition)
+    chosen[places] = yes[places]
+    return chosen
 
 
 def _mixed(word: Numbers) -> Numbers:
