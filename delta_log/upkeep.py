@@ -93,6 +93,8 @@ class Upkeep:
                 _log.warning("upkeep of %s is put off: %s", live.name, error)
             except LakelogError as error:
                 _log.error("upkeep of %s: %s", live.name, error)
+            except Exception:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the other tables
+                _log.exception("upkeep of %s; the other topics' goes on", live.name)
 
     def fold(self, live: Live) -> int:
         """Merge small files; returns how many merges were made."""

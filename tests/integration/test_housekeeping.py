@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from delta_log import Log, Record, Settings
 from delta_log.actions import Txn
 from delta_log.conflicts import Kind
 from delta_log.housekeeping import (
@@ -218,6 +219,23 @@ def test_a_file_that_left_twice_is_kept_by_its_last_leaving(table: Table):
     assert removed_beyond(snapshot, NOW, 9, NOW) == []
     snapshot.replay(3, removal(file, at=NOW))
     assert removed_beyond(snapshot, NOW - HOUR, 0, NOW) == []
+
+
+def test_a_surprise_in_one_topics_upkeep_does_not_end_that_of_the_others(monkeypatch, caplog):
+    cared_for: list[str] = []
+
+    def is_due(table: Table) -> bool:
+        cared_for.append(table.name)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("delta_log.upkeep.is_checkpoint_due", is_due)
+    with Log.open("memory://", settings=Settings(upkeep=False)) as log:
+        for topic in ("a", "b"):
+            log.create_topic(topic)
+            log.append(topic, [Record(b"x")])
+        log.run_upkeep()
+    assert cared_for == ["a", "b"]
+    assert caplog.text.count("the other topics' goes on") == 2
 
 
 EPOCH = 7
