@@ -113,8 +113,12 @@ def _note_decisions(journal: Journal, writer: Writer, live: Live, items: Sequenc
 
 
 def _open(name: str, open_topic: OpenTopic, report: Report) -> Live | None:
+    """A table that the journal speaks of. What it is found to hold must last, as the journal will let go of it."""
     try:
-        return open_topic(name)
+        live = open_topic(name)
+        if live is not None:
+            live.table.store.settle(live.table.path("_delta_log"))
+        return live
     except LakelogError as error:
         report.closed[name] = error
         _log.error("topic %s is closed: %s", name, error)

@@ -102,6 +102,10 @@ class LocalStore:
             return []
         return sorted(entries, key=lambda entry: entry.name)
 
+    def settle(self, directory: str) -> None:
+        with _said_plainly(directory):
+            self._disk.sync_directory(str(self._root / directory))
+
     def delete(self, path: str) -> None:
         with suppress(FileNotFoundError), _said_plainly(path):
             self._disk.unlink(str(self._root / path))

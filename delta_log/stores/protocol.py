@@ -56,6 +56,10 @@ class Store(Protocol):
         """The names right below a directory, sorted; none when it does not exist."""
         ...
 
+    def settle(self, directory: str) -> None:
+        """Make durable the names right below a directory that somebody gave there and may have died before that."""
+        ...
+
     def delete(self, path: str) -> None:
         """Remove a blob; one that is gone already is no error."""
         ...

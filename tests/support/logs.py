@@ -86,6 +86,9 @@ class TestStore:
     def list(self, directory: str) -> list[Entry]:
         return self.inner.list(directory)
 
+    def settle(self, directory: str) -> None:
+        self.inner.settle(directory)
+
     def delete(self, path: str) -> None:
         self.inner.delete(path)
 
