@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 
 from delta_log.live import Live
-from delta_log.request import Request
+from delta_log.request_parts import Request
 from delta_log.turns import Unit
 from delta_log.types import Appended
 from delta_log.writer import Writer

@@ -24,7 +24,7 @@ from delta_log.errors import (
 )
 from delta_log.live import PRODUCERS_TABLE, Live, ProducerRows, TopicRows
 from delta_log.names import check_topic_name, collision_key
-from delta_log.request import Rules
+from delta_log.record_rules import Rules
 from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
 from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn, start_txn
 from delta_log.stores import Store

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from delta_log.errors import LakelogError
 from delta_log.producers import ProducerRow, survivors
-from delta_log.request import Rules
+from delta_log.record_rules import Rules
 from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA
 from delta_log.table import Table
 from delta_log.tail import Chunk, PayloadReader, Tail, load_batches, load_payload

@@ -28,7 +28,8 @@ from delta_log.live import Live, TableWaiter
 from delta_log.log_reader import Reading
 from delta_log.opening import Running, Settings, own, start, stop, wall_clock_ms
 from delta_log.records_deletion import delete_records
-from delta_log.request import Request, prepare_arrow, prepare_records
+from delta_log.request import prepare_arrow, prepare_records
+from delta_log.request_parts import Request
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.roots import Root, as_root
 from delta_log.tabling import is_tabled

@@ -12,7 +12,7 @@ from delta_log.errors import LakelogError, TopicClosed, UnknownTopic
 from delta_log.frames import PRODUCERS, Frame, checksum
 from delta_log.live import PRODUCERS_TABLE, Live, producer_payload
 from delta_log.producers import ProducerRow, Producers, Repeat, Undo
-from delta_log.request import Part, Request
+from delta_log.request_parts import Part, Request
 from delta_log.tail import Tail
 from delta_log.turns import Unit
 from delta_log.types import Appended, OffsetRange, ProducerStamp

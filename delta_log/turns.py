@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from delta_log.errors import OutcomeUnknown
 from delta_log.live import Live
-from delta_log.request import Request
+from delta_log.request_parts import Request
 from delta_log.types import Appended
 
 _GROUP_BYTES: Final = 8 * 1024 * 1024

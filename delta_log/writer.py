@@ -21,7 +21,7 @@ from delta_log.frames import DECISION, Frame, Place, checksum
 from delta_log.journal import Journal
 from delta_log.live import Live, PendingGroup
 from delta_log.producers import Producers
-from delta_log.request import Part, Request
+from delta_log.request_parts import Part, Request
 from delta_log.rows import Run
 from delta_log.sequencer import Group, Sequencer
 from delta_log.tail import ROW_OVERHEAD, Chunk, Tail, wake_all

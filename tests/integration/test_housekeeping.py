@@ -19,7 +19,7 @@ from delta_log.housekeeping import (
     write_checkpoint,
 )
 from delta_log.live import Live, TopicRows
-from delta_log.request import Rules
+from delta_log.record_rules import Rules
 from delta_log.snapshot import EPOCH_TXN, Snapshot
 from delta_log.stores import LocalStore
 from delta_log.table import Table, entry_path

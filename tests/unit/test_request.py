@@ -8,7 +8,9 @@ import pytest
 
 from delta_log.errors import InvalidRecord, InvalidTimestamp, LakelogError, RecordTooLarge, UnknownPartition
 from delta_log.partitioner import murmur2_partition
-from delta_log.request import LATEST_TIMESTAMP, Request, Rules, prepare_arrow, prepare_records, record_size
+from delta_log.record_rules import LATEST_TIMESTAMP, Rules, record_size
+from delta_log.request import prepare_arrow, prepare_records
+from delta_log.request_parts import Request
 from delta_log.rows import Run, to_batches
 from delta_log.schema import HEADERS
 from delta_log.topic_config import TopicConfig

@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 
 from delta_log.errors import InvalidRecord
-from delta_log.request import Request, Rules, prepare_arrow, prepare_records
+from delta_log.record_rules import Rules
+from delta_log.request import prepare_arrow, prepare_records
+from delta_log.request_parts import Request
 from delta_log.schema import HEADER, HEADERS
 from delta_log.topic_config import TopicConfig
 from delta_log.types import ProducerStamp, Record
