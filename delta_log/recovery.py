@@ -233,7 +233,7 @@ def _keep_lost_offsets(journal: Journal, writer: Writer, lives: dict[str, Live],
         return
     report.lost.append(f"{live.name}-{note.partition} {tail.next} to {end - 1} ({lost.why})")
     frame = Frame(0, live.name, live.id, note.partition, tail.next, end - tail.next, writer.epoch, 0, 0, 0)
-    chunk = Chunk(tail.next, end - tail.next, 0, frame, Place(writer.epoch, -1, end, 0), lost=True)
+    chunk = Chunk(tail.next, end - tail.next, 0, frame, Place(writer.epoch, -1 - note.partition, end, 0), lost=True)
     _show(tail, chunk)
     for segment in journal.segments():
         writer.segments.setdefault(segment, {})[tail] = chunk.next_offset

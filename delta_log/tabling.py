@@ -149,6 +149,7 @@ class Tabling:
         path = f"partition={partition}/{name}" if partition >= 0 else name
         data = encode_parquet(table, Codec(*live.config.parquet_codec), ordered_by=(live.rows.order, "timestamp"))
         live.table.store.put(live.table.path(path), data)
+        self._at("table.file_written")
         low, high = time_bounds(table)
         share.file = DataFile(path, partition, base, last, table.num_rows, len(data), low, high, self._clock_ms())
         if live.rows.keep_in_memory:

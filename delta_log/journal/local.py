@@ -163,6 +163,7 @@ class LocalJournal:
             for name in os.listdir(self._directory):
                 if _NAME.fullmatch(name) or name.startswith("spare-"):
                     self._disk.unlink(str(self._directory / name))
+                    self._at("journal.emptied")
             self._disk.sync_directory(str(self._directory))
 
     def _prepare_spares(self) -> None:
@@ -218,7 +219,9 @@ class LocalJournal:
                 self._fill(spare, size)
             path = self._path(self._epoch, number)
             self._disk.rename(spare, path)
+            self._at("journal.renamed")
             self._disk.sync_directory(str(self._directory))
+            self._at("journal.rolled")
             fd = self._disk.open(path, os.O_RDWR)
         except OSError as error:
             raise StorageRefused("a new journal segment", error) from error

@@ -22,7 +22,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from delta_log import Log, ProducerStamp, Record
+from delta_log import Log, LogReader, ProducerStamp, Record
 from delta_log.errors import UnknownTopic
 
 Event = Sequence[Any]
@@ -77,7 +77,7 @@ class Ledger:
             case _:
                 raise ValueError(event)
 
-    def check(self, log: Log) -> None:
+    def check(self, log: Log | LogReader) -> None:
         """Everything promised is there, once, at its place; what is there now is promised from now on."""
         topics = {life.topic for life in self.lives.values()} | self.creating
         for topic in sorted(topics | set(log.topics())):
@@ -111,7 +111,7 @@ class Ledger:
                     _demand(answer.duplicate, f"{producer} {sequence} was stored again in {life.topic}")
                     _demand(answer.offsets() == offsets, f"{producer} {sequence} moved to {answer.offsets()}")
 
-    def check_tables(self, log: Log) -> None:
+    def check_tables(self, log: Log | LogReader) -> None:
         """delta-rs reads the same rows as the log; everything must be in the tables."""
         for topic in log.topics():
             partitions = log.describe_topic(topic).partitions
@@ -131,17 +131,19 @@ class Ledger:
             _demand(ours == theirs, f"delta-rs reads other rows of {topic}: {_difference(ours, theirs)}")
 
 
-def scan(log: Log, topic: str, partition: int) -> dict[int, str]:
+def scan(log: Log | LogReader, topic: str, partition: int) -> dict[int, str]:
     """Offset to value; fails where an offset comes twice or out of order."""
     found: dict[int, str] = {}
+    last = -1
     for fetched in log.scan(topic, partition):
         for record in fetched.records():
-            _demand(not found or record.offset > max(found), f"{topic}-{partition} {record.offset} out of order")
-            found[record.offset] = (record.value or b"").decode()
+            _demand(record.offset > last, f"{topic}-{partition} {record.offset} comes behind {last}")
+            last = record.offset
+            found[last] = (record.value or b"").decode()
     return found
 
 
-def _check(log: Log, life: Life, partition: int) -> list[str]:
+def _check(log: Log | LogReader, life: Life, partition: int) -> list[str]:
     name = f"{life.topic}-{partition}"
     known = log.offsets(life.topic, partition)
     start, end = known.log_start_offset, known.end_offset
