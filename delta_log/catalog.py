@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from delta_log.actions import Action, CommitInfo, MetaData, Protocol, Remove, Txn
 from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import (
     Corruption,
-    InvalidPartitions,
     LakelogError,
-    PlanOutdated,
     TopicClosed,
     TopicExists,
     UnknownTopic,
@@ -25,20 +21,24 @@ from delta_log.errors import (
 from delta_log.live import PRODUCERS_TABLE, Live, ProducerRows, TopicRows
 from delta_log.names import check_topic_name, collision_key
 from delta_log.record_rules import Rules
-from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
-from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn, start_txn
 from delta_log.stores import Store
 from delta_log.table import Table
 from delta_log.tail import Tail, wake_all
 from delta_log.topic_config import TopicConfig
+from delta_log.topic_plans import (
+    DELETED,
+    PARTITIONS,
+    Author,
+    ConfigValue,
+    NewTopic,
+    check_partition_count,
+    plan_alteration,
+    plan_creation,
+    plan_deletion,
+    plan_more_partitions,
+)
 
-PARTITIONS: Final = "lakelog.partitions"
-DELETED: Final = "lakelog.deleted.ms"
 TOPICS: Final = "topics"
-MAX_PARTITIONS: Final = 10_000
-_log = logging.getLogger(__name__)
-
-ConfigValue = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,21 +127,14 @@ class Catalog:
     def create(self, name: str, partitions: int, config: Mapping[str, ConfigValue]) -> Live:
         """A new topic, or a deleted one's table taken for a new life: with new offsets, a new id, older versions."""
         check_topic_name(name)
-        _check_count(name, partitions)
+        check_partition_count(name, partitions)
         given = {key: value for key, value in config.items() if value is not None}
         resolved = TopicConfig.of(given, server_defaults=self._defaults)
         with self._lock:
             self._check_collisions(name)
             table = self._table(name)
-            topic_id = uuid.uuid4().hex
-            properties = self._properties(topic_id, partitions, resolved)
-            if table.load():
-                self._create_again(table, topic_id, partitions, properties)
-            else:
-                self._commit_first(table, topic_id, partitions, properties)
-            live = self._make_live(name, table)
-            self._lives[name] = live
-            return live
+            table.load()
+            return self._create(table, _new_topic(name, partitions, resolved))
 
     def producers(self, *, create: bool) -> Live | None:
         """The table of idempotent producers; made when the first one shows up."""
@@ -151,60 +144,34 @@ class Catalog:
                 return live
             self._check_barred(PRODUCERS_TABLE)
             table = self._table(PRODUCERS_TABLE)
-            if not _load(table):
-                if not create:
-                    return None
-                self._commit_first(
-                    table, uuid.uuid4().hex, 1, self._properties(uuid.uuid4().hex, 1, TopicConfig.of({}))
-                )
-            live = self._make_live(PRODUCERS_TABLE, table)
-            self._lives[PRODUCERS_TABLE] = live
-            return live
+            if _load(table):
+                live = self._lives[PRODUCERS_TABLE] = self._make_live(PRODUCERS_TABLE, table)
+                return live
+            fresh = _new_topic(PRODUCERS_TABLE, 1, TopicConfig.of({}))
+            return self._create(table, fresh) if create else None
 
     def alter(self, live: Live, changes: Mapping[str, ConfigValue]) -> TopicConfig:
-        """Change settings; planned from the newest value, so two changes at once both count."""
-
-        def plan(snapshot: Snapshot) -> list[Action]:
-            metadata = _own_metadata(snapshot, live)
-            config = TopicConfig.from_properties(metadata.configuration, server_defaults=self._defaults)
-            config = config.alter(changes)
-            kept = {key: value for key, value in metadata.configuration.items() if key in _OWN_PROPERTIES}
-            return self._change(snapshot, live, metadata, kept | _delta_properties(config) | config.to_properties())
-
-        live.table.commit(Kind.CONFIG, plan)
+        """Change settings."""
+        author = self._author()
+        live.table.commit(
+            Kind.CONFIG,
+            lambda snapshot: plan_alteration(snapshot, live.name, live.id, changes, self._defaults, author),
+        )
         self._apply(live)
         return live.config
 
     def add_partitions(self, live: Live, partitions: int) -> None:
         """Only ever more of them."""
-        if type(partitions) is not int or partitions <= live.partitions:
-            raise InvalidPartitions(
-                live.name, partitions, f"it has {live.partitions}; partitions can be added, never removed"
-            )
-        _check_count(live.name, partitions)
-
-        def plan(snapshot: Snapshot) -> list[Action]:
-            metadata = _own_metadata(snapshot, live)
-            ends = [Txn(end_txn(index), 0) for index in range(live.partitions, partitions)]
-            changed = metadata.configuration | {PARTITIONS: str(partitions)}
-            return [*self._change(snapshot, live, metadata, changed), *ends]
-
-        live.table.commit(Kind.CONFIG, plan)
+        author = self._author()
+        live.table.commit(
+            Kind.CONFIG, lambda snapshot: plan_more_partitions(snapshot, live.name, live.id, partitions, author)
+        )
         self._apply(live)
 
     def delete(self, live: Live) -> None:
-        """Every file leaves, and the table is marked: in one commit. Does nothing where it was done before."""
-
-        def plan(snapshot: Snapshot) -> list[Action]:
-            if snapshot.configuration.get(TOPIC_ID) != live.id or DELETED in snapshot.configuration:
-                return []
-            metadata = _own_metadata(snapshot, live)
-            now = self._clock_ms()
-            marked = metadata.configuration | {DELETED: str(now)}
-            gone = [Remove(f.path, f.partition, f.size, now) for f in snapshot.all_files()]
-            return [*self._change(snapshot, live, metadata, marked), *gone]
-
-        live.table.commit(Kind.CONFIG, plan)
+        """Take everything out of the table and mark it. Does nothing where it was done before."""
+        author = self._author()
+        live.table.commit(Kind.CONFIG, lambda snapshot: plan_deletion(snapshot, live.name, live.id, author))
 
     def follow(self, live: Live) -> None:
         """Take over what others committed to a table. A mere reader also learns the new ends from it."""
@@ -293,60 +260,14 @@ class Catalog:
         live.tails += [Tail(snapshot.start(i), snapshot.end(i)) for i in range(live.partitions, count)]
         live.config, live.rules = config, Rules.of(live.name, count, config)
 
-    def _properties(self, topic_id: str, partitions: int, config: TopicConfig) -> dict[str, str]:
-        own = {TOPIC_ID: topic_id, PARTITIONS: str(partitions)}
-        return own | _delta_properties(config) | config.to_properties()
+    def _create(self, table: Table, topic: NewTopic) -> Live:
+        author = self._author()
+        table.commit(Kind.CONFIG, lambda snapshot: plan_creation(snapshot, topic, author))
+        live = self._lives[topic.name] = self._make_live(topic.name, table)
+        return live
 
-    def _commit_first(self, table: Table, table_id: str, partitions: int, properties: Mapping[str, str]) -> None:
-        internal = table.name == PRODUCERS_TABLE
-        schema = delta_schema(PRODUCERS_SCHEMA if internal else FILE_SCHEMA, partitioned=not internal)
-        now = self._clock_ms()
-        metadata = MetaData(str(uuid.UUID(table_id)), schema, () if internal else ("partition",), dict(properties), now)
-        actions: list[Action] = [
-            CommitInfo(f"create-{table_id}", now, "CREATE TABLE", epoch=self._epoch or 0),
-            Protocol(),
-            metadata,
-            *(Txn(end_txn(index), 0) for index in range(partitions)),
-            Txn(EPOCH_TXN, self._epoch or 0),
-        ]
-        table.commit(Kind.CONFIG, lambda snapshot: [] if snapshot.version >= 0 else actions)
-
-    def _create_again(self, table: Table, topic_id: str, partitions: int, properties: Mapping[str, str]) -> None:
-        now = self._clock_ms()
-
-        def plan(snapshot: Snapshot) -> list[Action]:
-            metadata = snapshot.metadata
-            if metadata is None or DELETED not in metadata.configuration:
-                raise TopicExists(table.name, table.name)
-            old = int(metadata.configuration[PARTITIONS])
-            fresh = MetaData(
-                metadata.id,
-                metadata.schema,
-                metadata.partition_columns,
-                dict(properties),
-                metadata.created_ms,
-            )
-            resets = [Txn(name(index), 0) for index in range(max(old, partitions)) for name in (end_txn, start_txn)]
-            info = CommitInfo(f"create-{topic_id}", now, "CREATE TABLE", epoch=self._epoch or 0)
-            return [info, fresh, *resets, Txn(EPOCH_TXN, self._epoch or 0)]
-
-        table.commit(Kind.CONFIG, plan)
-
-    def _change(
-        self, snapshot: Snapshot, live: Live, metadata: MetaData, properties: Mapping[str, str]
-    ) -> list[Action]:
-        info = CommitInfo(
-            uuid.uuid4().hex,
-            self._clock_ms(),
-            "SET TBLPROPERTIES",
-            read_version=snapshot.version,
-            epoch=self._epoch or 0,
-            facts={"topicId": live.id},
-        )
-        changed = MetaData(
-            metadata.id, metadata.schema, metadata.partition_columns, dict(properties), metadata.created_ms
-        )
-        return [info, changed]
+    def _author(self) -> Author:
+        return Author(uuid.uuid4().hex, self._clock_ms(), self._epoch or 0)
 
     def _check_collisions(self, name: str) -> None:
         wanted = collision_key(name)
@@ -359,7 +280,9 @@ class Catalog:
                 raise TopicExists(name, entry.name)
 
 
-_OWN_PROPERTIES: Final = (TOPIC_ID, PARTITIONS)
+def _new_topic(name: str, partitions: int, config: TopicConfig) -> NewTopic:
+    internal = name == PRODUCERS_TABLE
+    return NewTopic(name, uuid.uuid4().hex, str(uuid.uuid4()), partitions, config, internal=internal)
 
 
 def _load(table: Table) -> bool:
@@ -367,21 +290,3 @@ def _load(table: Table) -> bool:
         return table.load()
     except Corruption as error:
         raise TopicClosed(table.name, str(error), "see what `lakelog repair` would do") from error
-
-
-def _delta_properties(config: TopicConfig) -> dict[str, str]:
-    """How long other engines may think that history reaches."""
-    history = f"interval {config.history_ms} milliseconds"
-    return {"delta.logRetentionDuration": history, "delta.deletedFileRetentionDuration": history}
-
-
-def _own_metadata(snapshot: Snapshot, live: Live) -> MetaData:
-    properties = snapshot.configuration
-    if snapshot.metadata is None or properties.get(TOPIC_ID) != live.id or DELETED in properties:
-        raise PlanOutdated(live.name, "the topic was deleted or created anew")
-    return snapshot.metadata
-
-
-def _check_count(topic: str, partitions: Sequence[int] | int) -> None:
-    if type(partitions) is not int or not 1 <= partitions <= MAX_PARTITIONS:
-        raise InvalidPartitions(topic, partitions, f"it must be a whole number from 1 to {MAX_PARTITIONS}")

@@ -20,7 +20,7 @@ from typing import Self
 import pyarrow as pa
 
 from delta_log.async_append import LoopDoor
-from delta_log.catalog import ConfigValue, TopicInfo
+from delta_log.catalog import TopicInfo
 from delta_log.deletion import carry_out_deletion, decide_deletion
 from delta_log.disk import Disk, Probe, no_probe
 from delta_log.errors import NotOwner, Overloaded
@@ -33,7 +33,9 @@ from delta_log.request_parts import Request
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.roots import Root, as_root
 from delta_log.tabling import is_tabled
+from delta_log.tail import wake_all
 from delta_log.topic_config import TopicConfig
+from delta_log.topic_plans import ConfigValue
 from delta_log.types import Appended, ProducerStamp, Record
 
 _ROOM_EVERY_S = 0.01
@@ -187,7 +189,14 @@ class Log(Reading):
         """Bring everything into the tables and let the root go."""
         if not self._closed:
             super().close()
+            self._let_go_of_readers()
             stop(self._running)
+            self._let_go_of_readers()
+
+    def _let_go_of_readers(self) -> None:
+        for live in self._running.catalog.lives():
+            for tail in live.tails:
+                wake_all(tail.stop_all_waiting())
 
     def _prepare_records(
         self, topic: str, records: Sequence[Record], producer: ProducerStamp | None

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log.actions import Action, Add, CommitInfo, Remove
-from delta_log.catalog import DELETED, Catalog
+from delta_log.catalog import Catalog
 from delta_log.compaction import plan_fold
 from delta_log.conflicts import Kind
 from delta_log.deletion import carry_out_deletion
@@ -27,6 +27,7 @@ from delta_log.retention import RetentionPlan, plan_retention
 from delta_log.rewrite import merge_files, move_log_start, remove_files
 from delta_log.schema import PRODUCERS_SCHEMA
 from delta_log.snapshot import Snapshot
+from delta_log.topic_plans import DELETED
 from delta_log.types import DataFile
 from delta_log.writer import Writer
 

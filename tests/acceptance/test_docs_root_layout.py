@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.catalog import DELETED
 from delta_log.rewrite import rewritten_name
 from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
+from delta_log.topic_plans import DELETED
 from tests.architecture.project_files import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "root-layout.md").read_text(encoding="utf-8")
