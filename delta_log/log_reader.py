@@ -73,15 +73,17 @@ class Reading:
         live = self._partition(topic, partition)
         if wait_s > 0 and live.tails[partition].end == offset:
             self.wait(topic, partition, offset, wait_s)
-        chosen = columns if columns[0] == "offset" else ("offset", *columns)
-        return self._reader.fetch(live, partition, offset, Limits(max(1, max_records), max_bytes), chosen)
+            live = self._partition(topic, partition)
+        return self._reader.fetch(live, partition, offset, Limits(max(1, max_records), max_bytes), _chosen(columns))
 
     def scan(self, topic: str, partition: int, start: int = 0, end: int | None = None) -> Iterator[Fetched]:
         """All records from `start` (or the log start behind it) to `end` (or the present end), piece by piece."""
         known = self.offsets(topic, partition)
-        position, stop = max(start, known.log_start_offset), known.end_offset if end is None else end
+        position = max(start, known.log_start_offset)
+        stop = known.end_offset if end is None else min(end, known.end_offset)
+        limits = Limits(bytes=DEFAULT_BYTES, below=stop)
         while position < stop:
-            fetched = self.read(topic, partition, position, max_records=stop - position)
+            fetched = self._reader.fetch(self._partition(topic, partition), partition, position, limits)
             if fetched.count:
                 yield fetched
             position = fetched.next_offset
@@ -164,6 +166,20 @@ class LogReader(Reading):
         defaults = topic_defaults or {}
         catalog = Catalog(place.store, epoch=None, server_defaults=defaults, clock_ms=_no_clock, probe=no_probe)
         return cls(place, catalog, _NoJournal())
+
+    def wait(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
+        """As for an owner, but up to a second late: nobody wakes a mere reader, so it looks."""
+        deadline = time.monotonic() + timeout_s
+        while not super().wait(topic, partition, offset, min(timeout_s, _LOOK_EVERY_S)):
+            timeout_s = deadline - time.monotonic()
+            if timeout_s <= 0:
+                return False
+        return True
+
+
+def _chosen(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that were asked for, each once, behind the offset."""
+    return tuple(dict.fromkeys(("offset", *columns)))
 
 
 def _no_clock() -> int:

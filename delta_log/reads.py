@@ -17,6 +17,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption, OffsetOutOfRange, TopicClosed
 from delta_log.live import Live
 from delta_log.parquet import ROW_GROUP, read_row_groups
@@ -32,10 +33,11 @@ NO_LIMIT: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one fetch. At least one record comes, however small they are."""
+    """Of one fetch. At least one record comes, however small they are, but none from offset `below` on."""
 
     records: int = NO_LIMIT
     bytes: int = NO_LIMIT
+    below: int = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +103,17 @@ class Reader:
         check_range(live, partition, offset, start, end)
         schema = pa.schema([live.rows.schema.field(name) for name in columns])
         gathered = _Gathered(offset, limits)
+        stop = min(end, limits.below)
         moved = 0
-        while not gathered.batches and gathered.next_offset < end:
+        while not gathered.batches and gathered.next_offset < stop:
             try:
                 if gathered.next_offset >= tail.first:
-                    self._from_tail(tail, gathered, end, columns)
+                    self._from_tail(tail, gathered, stop, columns)
                 else:
-                    self._from_files(live, partition, gathered, min(end, tail.first), columns)
+                    self._from_files(live, partition, gathered, min(stop, tail.first), columns)
+            except TopicClosed:
+                if not gathered.batches:
+                    raise
             except _Moved:
                 moved += 1
                 if moved > _RETRIES:
@@ -116,9 +122,11 @@ class Reader:
 
     def first_at(self, live: Live, partition: int, timestamp_ms: int) -> int | None:
         """The earliest offset whose timestamp is at or after `timestamp_ms`; None when there is none."""
+        if timestamp_ms > LATEST_MS:
+            return None
         for _ in range(_RETRIES):
             try:
-                return self._first_at(live, partition, timestamp_ms)
+                return self._first_at(live, partition, max(0, timestamp_ms))
             except _Moved:
                 continue
         raise TopicClosed(live.name, "its files move faster than they can be read", "try again")
@@ -135,7 +143,10 @@ class Reader:
                 found = _first_at(part, wanted, start)
                 if found is not None:
                     return found
-        for chunk in tail.chunks_from(max(start, first), NO_LIMIT):
+        chunks = tail.chunks_from(max(start, first), NO_LIMIT)
+        if tail.first > first:
+            raise _Moved
+        for chunk in chunks:
             for batch in self._load([chunk]):
                 found = _first_at(batch, wanted, start)
                 if found is not None:
@@ -261,8 +272,24 @@ def _fitting(batch: pa.RecordBatch, room: int) -> int:
     sizes = pa.repeat(pa.scalar(_ROW_BYTES, pa.int64()), batch.num_rows)
     for name in ("key", "value"):
         if name in batch.schema.names:
-            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(batch.column(name)), 0).cast(pa.int64()))
+            sizes = pc.add(sizes, _lengths(batch.column(name)))
+    if "headers" in batch.schema.names:
+        sizes = pc.add(sizes, _header_sizes(batch.column("headers")))
     return int(pc.sum(pc.less_equal(pc.cumulative_sum(sizes), room)).as_py() or 0)
+
+
+def _lengths(column: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.binary_length(column), 0).cast(pa.int64())
+
+
+def _header_sizes(column: pa.Array) -> pa.Array:
+    """What the headers of each row take: the running sum over all headers, from row to row."""
+    flat = column.flatten()
+    each = pc.add(pc.add(_lengths(flat.field("key")), _lengths(flat.field("value"))), _ROW_BYTES)
+    sums = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(each)])
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
+    starts = pc.subtract(ends, pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
+    return pc.subtract(sums.take(ends), sums.take(starts))
 
 
 def _first_at(rows: pa.RecordBatch | pa.Table, wanted: pa.Scalar, start: int) -> int | None:

@@ -116,6 +116,12 @@ class Tail:
             if waiter in self.waiters:
                 self.waiters.remove(waiter)
 
+    def stop_all_waiting(self) -> list[Waiter]:
+        """Nothing more will come here; returns who waited for it."""
+        with self.lock:
+            woken, self.waiters = self.waiters, []
+            return woken
+
     def chunks_from(self, offset: int, count: int) -> list[Chunk]:
         """The chunks that hold the `count` offsets from `offset` on, below the watermark."""
         with self.lock:
