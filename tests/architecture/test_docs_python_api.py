@@ -59,7 +59,11 @@ def test_every_exported_name_has_a_section_and_nothing_else_claims_to_be_one():
 
 @pytest.mark.parametrize("cls", [*EXPORTED, Reading, *ANSWERS], ids=lambda cls: cls.__name__)
 def test_a_section_names_every_member_and_no_other(cls: type):
-    assert set(documented(cls.__name__)) == members(cls)
+    """What a class does in its own way, but as Reading says, need not be said twice."""
+    said_once = members(Reading) if cls is not Reading and issubclass(cls, Reading) else set()
+    named = set(documented(cls.__name__))
+    assert named | said_once >= members(cls)
+    assert named <= members(cls)
 
 
 @pytest.mark.parametrize("cls", [*EXPORTED, Reading, *ANSWERS], ids=lambda cls: cls.__name__)
