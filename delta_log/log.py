@@ -33,7 +33,7 @@ from delta_log.request_parts import Request
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.roots import Root, as_root
 from delta_log.tabling import is_tabled
-from delta_log.tail import wake_all
+from delta_log.tail import Waiter, wake_all
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_plans import ConfigValue
 from delta_log.types import Appended, ProducerStamp, Record
@@ -137,6 +137,17 @@ class Log(Reading):
         live, request = self._prepare_arrow(topic, table, producer)
         self._running.writer.check_room(live, request.size)
         return await self._loops.append(live, request)
+
+    def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have `wake` called once when a record at or behind `offset` is visible, at once if there is one.
+
+        Returns what takes that back. It is called by the thread that made the record visible: it must not block.
+        """
+        tail = self._partition(topic, partition).tails[partition]
+        waiter = Waiter(offset, wake)
+        if not tail.wait(waiter):
+            wake()
+        return lambda: tail.stop_waiting(waiter)
 
     def when_tabled(self, topic: str, appended: Appended) -> Future[int]:
         """Resolves with a version of the topic's table that holds these records; brings its commit forward."""

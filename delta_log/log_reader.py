@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -13,7 +13,7 @@ from delta_log.catalog import Catalog, TopicInfo
 from delta_log.disk import no_probe
 from delta_log.errors import Closed, LakelogError, ReadOnly, UnknownPartition, UnknownTopic
 from delta_log.live import Live
-from delta_log.reads import NO_LIMIT, Fetched, Limits, Reader
+from delta_log.reads import NO_LIMIT, Fetched, FetchLimits, Reader
 from delta_log.roots import Root, as_root, open_root
 from delta_log.schema import RECORD_COLUMNS
 from delta_log.tail import PayloadReader, Waiter
@@ -74,7 +74,9 @@ class Reading:
         if wait_s > 0 and live.tails[partition].end == offset:
             self.wait(topic, partition, offset, wait_s)
             live = self._partition(topic, partition)
-        return self._reader.fetch(live, partition, offset, Limits(max(1, max_records), max_bytes), _chosen(columns))
+        return self._reader.fetch(
+            live, partition, offset, FetchLimits(max(1, max_records), max_bytes), _chosen(columns)
+        )
 
     def scan(self, topic: str, partition: int, start: int = 0, end: int | None = None) -> Iterator[Fetched]:
         """All records from `start` (or the log start behind it) to `end` (or the present end), piece by piece."""
@@ -99,17 +101,6 @@ class Reading:
             return woken.wait(timeout_s) and tail.end > offset
         finally:
             tail.stop_waiting(waiter)
-
-    def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have `wake` called once when a record at or behind `offset` is visible, at once if there is one.
-
-        Returns what takes that back. It is called by the thread that made the record visible: it must not block.
-        """
-        tail = self._partition(topic, partition).tails[partition]
-        waiter = Waiter(offset, wake)
-        if not tail.wait(waiter):
-            wake()
-        return lambda: tail.stop_waiting(waiter)
 
     def close(self) -> None:
         self._closed = True

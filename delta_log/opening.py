@@ -23,6 +23,7 @@ from delta_log.roots import Root, RootInfo, claim_epoch, open_root
 from delta_log.schema import PRODUCERS_SCHEMA
 from delta_log.tabler import Tabler
 from delta_log.tabling import Tabling, TailMemory
+from delta_log.topic_config import TopicConfig
 from delta_log.upkeep import Upkeep
 from delta_log.writer import Limits, Writer
 
@@ -69,6 +70,7 @@ def start(
 ) -> Running:
     """Take the root, replay its journal, and set the tables following."""
     began = time.monotonic()
+    TopicConfig.of({}, server_defaults=settings.topic_defaults)
     info = open_root(root, create=True)
     root.hold()
     try:

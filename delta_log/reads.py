@@ -32,7 +32,7 @@ NO_LIMIT: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FetchLimits:
     """Of one fetch. At least one record comes, however small they are, but none from offset `below` on."""
 
     records: int = NO_LIMIT
@@ -96,7 +96,7 @@ class Reader:
         self._follow = follow
 
     def fetch(
-        self, live: Live, partition: int, offset: int, limits: Limits, columns: Sequence[str] = RECORD_COLUMNS
+        self, live: Live, partition: int, offset: int, limits: FetchLimits, columns: Sequence[str] = RECORD_COLUMNS
     ) -> Fetched:
         tail = live.tails[partition]
         start, end = tail.start, tail.end
@@ -221,7 +221,7 @@ class _Moved(Exception):
 class _Gathered:
     """What a fetch has so far."""
 
-    def __init__(self, offset: int, limits: Limits) -> None:
+    def __init__(self, offset: int, limits: FetchLimits) -> None:
         self.next_offset = offset
         self.limits = limits
         self.batches: list[pa.RecordBatch] = []

@@ -149,8 +149,11 @@ def as_root(
 ) -> Root:
     """What a user names: a directory, `memory://` for one that lives as long as this process, or a root itself."""
     if isinstance(place, str | Path):
-        if str(place).startswith("memory:"):
+        scheme, found, _ = str(place).partition("://")
+        if found and scheme == "memory":
             return MemoryRoot()
+        if found:
+            raise NotARoot(str(place), f"this version keeps a log in a directory or in memory, not on {scheme}://")
         return LocalRoot(place, disk=disk, probe=probe, segment_size=segment_size)
     return place
 

@@ -35,9 +35,7 @@ def test_importing_the_library_loads_no_room():
 
 
 def test_help_loads_no_command_and_no_room():
-    loaded = list_modules_loaded_by(
-        "from lakelog.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
-    )
+    loaded = list_modules_loaded_by("from lakelog.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass")
     assert "lakelog.commands" in loaded
     assert [name for name in loaded if name.startswith("lakelog.commands.")] == []
     assert loaded.isdisjoint(ROOMS_AND_THEIR_PARTS)

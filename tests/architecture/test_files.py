@@ -29,9 +29,7 @@ def test_no_python_file_passes_500_lines():
 def test_no_decision_passes_60_lines():
     decisions = list((ROOT / "docs" / "adr").glob("[0-9]*.md"))
     assert decisions
-    assert [
-        path.name for path in decisions if len(path.read_text().splitlines()) > MOST_LINES_OF_A_DECISION
-    ] == []
+    assert [path.name for path in decisions if len(path.read_text().splitlines()) > MOST_LINES_OF_A_DECISION] == []
 
 
 def test_the_lock_names_no_host():

@@ -49,9 +49,7 @@ def run_pytest(folder: Path, test: str, *, ci: bool) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize(
-    "test", [SKIPPED_WHILE_RUNNING, SKIPPED_WHILE_COLLECTED], ids=["running", "collected"]
-)
+@pytest.mark.parametrize("test", [SKIPPED_WHILE_RUNNING, SKIPPED_WHILE_COLLECTED], ids=["running", "collected"])
 def test_a_skipped_test_fails_under_ci_and_says_why(tmp_path: Path, test: str):
     ended = run_pytest(tmp_path, test, ci=True)
     assert ended.returncode not in (0, 5), ended.stdout
