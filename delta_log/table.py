@@ -79,7 +79,7 @@ class Table:
         self._at = probe
         self._stopped: LakelogError | None = None
         self._doubted = ""
-        self._settled: tuple[str, int] | None = None
+        self._last_append: tuple[str, int] | None = None
 
     def path(self, relative: str) -> str:
         return f"{self.directory}/{relative}"
@@ -94,7 +94,7 @@ class Table:
         An entry that is missing was cleaned up while we read, if there is a new checkpoint; else it is lost.
         """
         with self.lock:
-            self._stopped = None
+            self._stopped = self._last_append = None
             for _ in range(_LOADS):
                 names = [entry.name for entry in self.store.list(self.path("_delta_log"))]
                 hint = self._checkpoint_hint()
@@ -117,7 +117,7 @@ class Table:
             while (actions := self._read_entry(self.snapshot.version + 1)) is not None:
                 self.snapshot.replay(self.snapshot.version + 1, actions)
                 if self._doubted and is_ours(actions, self._doubted):
-                    self._settled, self._doubted = (self._doubted, self.snapshot.version), ""
+                    self._last_append, self._doubted = (self._doubted, self.snapshot.version), ""
                 found.append(actions)
             return found
 
@@ -137,13 +137,13 @@ class Table:
         """Commit what `plan` makes of the newest snapshot; returns the version. An empty plan commits nothing.
 
         A commit that is found to be ours already, by its id, counts as made: an earlier try had an unknown outcome.
-        An append that is tried again after such an outcome must say its id, as its own commit may be in the snapshot.
+        An append says its id beforehand: tried again, its own commit may be in the snapshot, where no plan for it fits.
         """
         with self.lock:
             for _ in range(_ATTEMPTS):
                 self._check_going_on()
-                if self._settled is not None and self._settled[0] == commit_id:
-                    return self._settled[1]
+                if commit_id and self._last_append is not None and self._last_append[0] == commit_id:
+                    return self._last_append[1]
                 actions = plan(self.snapshot)
                 if not actions:
                     return self.snapshot.version
@@ -151,11 +151,13 @@ class Table:
                 match self._attempt(version, actions):
                     case Committed():
                         self.snapshot.replay(version, actions)
+                        self._last_append = (commit_id, version) if commit_id else self._last_append
                         self._at("table.committed")
                         return version
                     case Conflicted():
                         settled = self._follow_winners(kind, version, actions)
                         if settled is not None:
+                            self._last_append = (commit_id, settled) if commit_id else self._last_append
                             return settled
                     case Unknown(_, cause):
                         info = commit_info(actions)
@@ -215,7 +217,7 @@ class Table:
 
     def _check_winners(self, kind: Kind, winners: Sequence[Sequence[Action]], before: Identity) -> None:
         for winner in winners:
-            if self._settled is not None and is_ours(winner, self._settled[0]):
+            if self._last_append is not None and is_ours(winner, self._last_append[0]):
                 continue
             try:
                 check_winner(self.name, kind, self.epoch, winner, before)

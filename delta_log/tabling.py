@@ -99,7 +99,7 @@ class Tabling:
         commit_id = self._commit_id(groups)
         self._write_files(live, shares, commit_id)
         self._at("table.files_written")
-        live.in_doubt = len(groups)
+        was_in_doubt, live.in_doubt = live.in_doubt, len(groups)
         try:
             version = live.table.commit(
                 Kind.APPEND,
@@ -109,7 +109,7 @@ class Tabling:
         except OutcomeUnknown:
             raise
         except BaseException:
-            live.in_doubt = 0
+            live.in_doubt = was_in_doubt
             raise
         live.table.verify(version, commit_id)
         self._settle(live, groups, shares, version)

@@ -173,6 +173,15 @@ def test_a_commit_read_back_must_be_ours(store: Forgetful, owner: Table):
             owner.verify(version, commit_id)
 
 
+def test_an_append_that_was_made_can_be_tried_again_and_is_not_made_twice(store: Forgetful, owner: Table):
+    """Who could not read his commit back does not know that it was made."""
+    file = a_file(0)
+    for _ in range(3):
+        assert owner.commit(Kind.APPEND, lambda _: append(file, commit_id="mine"), commit_id="mine") == 1
+    append_rows(owner, commit_id="another")
+    assert entries(owner) == 3
+
+
 def test_an_entry_that_is_there_and_then_is_not_is_corruption(store: Forgetful, owner: Table, monkeypatch):
     monkeypatch.setattr(store, "create", lambda *_: False)
     with pytest.raises(Corruption, match="it was there and is gone"):
