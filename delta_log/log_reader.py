@@ -15,7 +15,7 @@ from delta_log.errors import Closed, LakelogError, ReadOnly, UnknownPartition, U
 from delta_log.live import Live
 from delta_log.reads import NO_LIMIT, Fetched, FetchLimits, Reader
 from delta_log.roots import Root, as_root, open_root
-from delta_log.schema import RECORD_COLUMNS
+from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
 from delta_log.tail import PayloadReader, Waiter
 from delta_log.types import PartitionOffsets
 
@@ -83,7 +83,7 @@ class Reading:
         known = self.offsets(topic, partition)
         position = max(start, known.log_start_offset)
         stop = known.end_offset if end is None else min(end, known.end_offset)
-        limits = Limits(bytes=DEFAULT_BYTES, below=stop)
+        limits = FetchLimits(bytes=DEFAULT_BYTES, below=stop)
         while position < stop:
             fetched = self._reader.fetch(self._partition(topic, partition), partition, position, limits)
             if fetched.count:
@@ -170,6 +170,9 @@ class LogReader(Reading):
 
 def _chosen(columns: Sequence[str]) -> tuple[str, ...]:
     """The columns that were asked for, each once, behind the offset."""
+    unknown = sorted(set(columns) - set(FILE_SCHEMA.names))
+    if unknown:
+        raise InvalidRequest(f"there are no columns {unknown}: a record has {', '.join(FILE_SCHEMA.names)}")
     return tuple(dict.fromkeys(("offset", *columns)))
 
 
