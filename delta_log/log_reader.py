@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from delta_log.catalog import Catalog, TopicInfo
 from delta_log.disk import no_probe
-from delta_log.errors import Closed, LakelogError, ReadOnly, UnknownPartition, UnknownTopic
+from delta_log.errors import Closed, InvalidRequest, LakelogError, ReadOnly, UnknownPartition, UnknownTopic
 from delta_log.live import Live
 from delta_log.reads import NO_LIMIT, Fetched, FetchLimits, Reader
 from delta_log.roots import Root, as_root, open_root

@@ -52,9 +52,7 @@ def _run(name: str, words: list[str], commands: Mapping[str, Command]) -> int:
     parser.add_argument("--debug", action="store_true", help=DEBUG_HELP)
     choices = parser.add_subparsers(title="commands", metavar="COMMAND")
     for each, command in commands.items():
-        chosen = choices.add_parser(
-            each, help=command.summary, description=f"{command.summary.capitalize()}."
-        )
+        chosen = choices.add_parser(each, help=command.summary, description=f"{command.summary.capitalize()}.")
         if each == name and module is not None:
             chosen.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=DEBUG_HELP)
             module.configure(chosen)

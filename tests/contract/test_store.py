@@ -219,6 +219,13 @@ def test_writers_go_on_while_directories_come_and_go(store: Store):
         assert len([e for e in store.list(f"t{me}") if store.list(f"t{me}/{e.name}")]) == 20
 
 
+def test_settling_a_directory_changes_nothing_that_can_be_seen(store: Store):
+    store.create("t/a", b"x")
+    before = store.list("t")
+    store.settle("t")
+    assert store.list("t") == before
+
+
 def test_the_clock_of_a_store_does_not_run_backwards(store: Store):
     readings = [store.now_ms() for _ in range(5)]
     assert readings == sorted(readings)

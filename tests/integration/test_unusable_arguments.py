@@ -10,13 +10,13 @@ from delta_log.errors import InvalidConfig, InvalidRecord, InvalidRequest, NotAR
 
 def test_a_kind_of_place_that_is_not_known_is_no_directory_of_that_name(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotARoot, match="not on ftp://"):
+    with pytest.raises(NotARoot, match="not on ftp"):
         Log.open("ftp://somewhere/else")
     assert not list(tmp_path.iterdir())
 
 
 def test_topic_defaults_are_checked_before_anything_is_opened(tmp_path: Path):
-    with pytest.raises(InvalidConfig, match="retention.ms"):
+    with pytest.raises(InvalidConfig, match=r"retention\.mss"):
         Log.open(tmp_path / "root", settings=Settings(topic_defaults={"retention.mss": 1}))
     assert not (tmp_path / "root").exists()
 

@@ -72,9 +72,7 @@ def test_a_missing_part_is_one_sentence_with_the_cure(capsys: pytest.CaptureFixt
 def test_a_part_that_is_missed_while_running_is_said_alike(
     probe: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(
-        probe, "run", fail_with(ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow.lib"))
-    )
+    monkeypatch.setattr(probe, "run", fail_with(ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow.lib")))
     assert main(["probe"], commands=COMMANDS) == 2
     assert capsys.readouterr().err == "lakelog probe needs the server parts: pip install 'lakelog[server]'\n"
 

@@ -88,6 +88,13 @@ def test_who_is_told_that_a_name_is_taken_can_rely_on_what_took_it(store: LocalS
     assert ("sync_directory", str(tmp_path / "t")) in disk.calls
 
 
+def test_settling_a_directory_syncs_it(store: LocalStore, disk, tmp_path: Path):
+    store.create("t/a", b"x")
+    disk.calls.clear()
+    store.settle("t")
+    assert disk.calls == [("sync_directory", str(tmp_path / "t"))]
+
+
 @pytest.mark.parametrize(
     ("step", "write"), [("sync", "create"), ("link", "create"), ("sync", "put"), ("rename", "put")]
 )

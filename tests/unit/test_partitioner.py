@@ -77,10 +77,7 @@ def test_md5_is_the_digest_as_one_big_endian_number() -> None:
 )
 def test_the_partition_of_a_key_never_changes(partitioner: str, expected: list[int]) -> None:
     """Stored records lie where these numbers put them: a change here is a change of every topic."""
-    assert (
-        assign([b"", b"customer-1", b"customer-2", b"\xf0\x9f\x99\x82"], 12, partitioner=partitioner)[0]
-        == expected
-    )
+    assert assign([b"", b"customer-1", b"customer-2", b"\xf0\x9f\x99\x82"], 12, partitioner=partitioner)[0] == expected
 
 
 def test_null_keys_take_partitions_in_turn_and_consume_a_place_each() -> None:
@@ -112,9 +109,7 @@ def test_an_explicit_partition_goes_before_the_key() -> None:
     assert assign([b"k", b"k"], 5, explicit=[other, None]) == ([other, key], 0)
 
 
-@pytest.mark.parametrize(
-    ("null_mode", "expected"), [("round_robin", ([4, 2, 3], 2)), ("sticky", ([4, 2, 2], 1))]
-)
+@pytest.mark.parametrize(("null_mode", "expected"), [("round_robin", ([4, 2, 3], 2)), ("sticky", ([4, 2, 2], 1))])
 def test_a_null_key_with_an_explicit_partition_consumes_no_place(
     null_mode: str, expected: tuple[list[int], int]
 ) -> None:

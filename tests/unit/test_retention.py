@@ -23,9 +23,7 @@ NOW = 1_800_000_000_000
 
 def file(base: int, last: int, *, age_ms: int = 0, size: int = 100, **changes: int) -> DataFile:
     then = NOW - age_ms
-    made = DataFile(
-        f"partition=0/{base:020}-x.parquet", 0, base, last, last - base + 1, size, then, then, then
-    )
+    made = DataFile(f"partition=0/{base:020}-x.parquet", 0, base, last, last - base + 1, size, then, then, then)
     return replace(made, **changes)
 
 

@@ -14,8 +14,6 @@ def test_shuffles_have_as_many_partitions_as_there_are_cores():
 
 
 def test_extra_settings_have_the_last_word():
-    settings = plan_settings(
-        cache_dir=Path("/cache"), cores=2, extra={"spark.driver.memory": "8g", "spark.x": "y"}
-    )
+    settings = plan_settings(cache_dir=Path("/cache"), cores=2, extra={"spark.driver.memory": "8g", "spark.x": "y"})
     assert settings["spark.driver.memory"] == "8g"
     assert settings["spark.x"] == "y"

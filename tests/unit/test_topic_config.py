@@ -115,9 +115,7 @@ def test_a_bad_default_of_the_server_is_refused_too() -> None:
         ({}, {"min.compaction.lag.ms": 2, "max.compaction.lag.ms": 1}),
     ],
 )
-def test_the_least_compaction_lag_does_not_exceed_the_greatest(
-    values: dict[str, int], server: dict[str, int]
-) -> None:
+def test_the_least_compaction_lag_does_not_exceed_the_greatest(values: dict[str, int], server: dict[str, int]) -> None:
     with pytest.raises(InvalidConfig, match=r"must not exceed max\.compaction\.lag\.ms=1"):
         TopicConfig.of(values, server_defaults=server)
 
@@ -129,9 +127,7 @@ def test_equal_compaction_lags_agree() -> None:
 def test_altering_changes_what_is_named_and_leaves_the_old_value_as_it_was() -> None:
     before = TopicConfig.of({"retention.ms": 1, "segment.ms": 2}, server_defaults={"segment.ms": 9})
     after = before.alter({"retention.ms": "5", "segment.ms": None, "cleanup.policy": "compact"})
-    assert after == TopicConfig.of(
-        {"retention.ms": 5, "cleanup.policy": "compact"}, server_defaults={"segment.ms": 9}
-    )
+    assert after == TopicConfig.of({"retention.ms": 5, "cleanup.policy": "compact"}, server_defaults={"segment.ms": 9})
     assert (after.retention_ms, after.segment_ms) == (5, 9)
     assert (before.retention_ms, before.segment_ms) == (1, 2)
 
@@ -140,9 +136,7 @@ def test_altering_back_what_was_never_set_changes_nothing() -> None:
     assert TopicConfig().alter({"retention.ms": None}) == TopicConfig()
 
 
-@pytest.mark.parametrize(
-    "changes", [{"retention.md": None}, {"retention.ms": "x"}, {"min.compaction.lag.ms": 2}]
-)
+@pytest.mark.parametrize("changes", [{"retention.md": None}, {"retention.ms": "x"}, {"min.compaction.lag.ms": 2}])
 def test_an_alteration_is_checked_like_a_new_configuration(changes: dict[str, str | int | None]) -> None:
     with pytest.raises(InvalidConfig):
         TopicConfig.of({"max.compaction.lag.ms": 1}).alter(changes)

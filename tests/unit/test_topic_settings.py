@@ -94,9 +94,7 @@ def test_nothing_else_is_a_share(given: object) -> None:
         ("delete, compact", "compact,delete", True, True),
     ],
 )
-def test_a_cleanup_policy_is_kept_in_one_order(
-    given: str, canonical: str, compacts: bool, deletes: bool
-) -> None:
+def test_a_cleanup_policy_is_kept_in_one_order(given: str, canonical: str, compacts: bool, deletes: bool) -> None:
     config = TopicConfig.of({"cleanup.policy": given})
     assert (config.cleanup_policy, config.compacts, config.deletes) == (canonical, compacts, deletes)
 
@@ -137,9 +135,7 @@ def test_a_refusal_knows_the_setting_and_the_value(name: str, given: object) -> 
     ],
 )
 def test_an_unknown_setting_is_told_the_nearest_one(name: str, nearest: str) -> None:
-    with pytest.raises(
-        InvalidConfig, match=f"no such setting; the nearest is {re.escape(nearest)}$"
-    ) as refused:
+    with pytest.raises(InvalidConfig, match=f"no such setting; the nearest is {re.escape(nearest)}$") as refused:
         TopicConfig.of({name: 5})
     assert (refused.value.setting, refused.value.value) == (name, 5)
 
