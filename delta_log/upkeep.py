@@ -205,6 +205,8 @@ class Upkeep:
         fresh = DataFile(name, -1, base, last, batch.num_rows, len(data), 0, 0, now)
 
         def plan(snapshot: Snapshot) -> list[Action]:
+            if not all(snapshot.has_file(file.path) for file in files):
+                raise PlanOutdated(live.name, "another fold was faster")
             info = CommitInfo(name, now, "OPTIMIZE", read_version=snapshot.version, epoch=self._epoch)
             removes = [Remove(f.path, -1, f.size, now, data_change=True) for f in files]
             return [info, Add(fresh, data_change=True), *removes]
