@@ -22,6 +22,8 @@ import msgspec
 MAGIC: Final = b"LKLG"
 _HEADER: Final = struct.Struct("<4sIQQQQQQQIIQ")
 HEADER_SIZE: Final = _HEADER.size
+_MARK: Final = struct.Struct("<QQQ")
+MARK_AT: Final = 8
 
 ROWS: Final = 0
 ARROW: Final = 1
@@ -120,6 +122,11 @@ def encode_header(header: GroupHeader) -> bytes:
     )
     body = _HEADER.pack(MAGIC, 0, *fields)
     return MAGIC + checksum(body[8:]).to_bytes(4, "little") + body[8:]
+
+
+def header_mark(life: int, epoch: int, segment: int) -> bytes:
+    """What the headers of a segment have in common, and nothing else has: it begins MARK_AT bytes into each."""
+    return _MARK.pack(life, epoch, segment)
 
 
 def decode_header(data: memoryview) -> GroupHeader | None:

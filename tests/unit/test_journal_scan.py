@@ -1,5 +1,9 @@
 """Which damage a scan of the journal names, what it cuts, and what it must not be fooled by."""
 
+import pytest
+
+from delta_log import journal_scan
+from delta_log.frames import MAGIC
 from delta_log.journal_scan import find_lost, scan_segment
 from tests.support.journal_bytes import (
     EPOCH,
@@ -64,6 +68,16 @@ def test_bytes_that_a_producer_sent_are_never_taken_for_a_group():
     for data in (flip(built.segments[0], start + 20), built.segments[0][:start] + forged):
         (scan,) = scan_all([data])
         assert [group.header.number for group in scan.groups] == [0]
+
+
+def test_no_payload_makes_a_scan_look_at_more_than_its_own_groups(monkeypatch: pytest.MonkeyPatch):
+    looked: list[int] = []
+    decode = journal_scan.decode_header
+    monkeypatch.setattr(journal_scan, "decode_header", lambda view: looked.append(1) or decode(view))
+    built = build([[GROUPS[0], make_group(1, ("a", 0, MAGIC * 10_000)), GROUPS[2]]])
+    (scan,) = scan_all([flip(built.segments[0], built.ends[0][0] + 20) + MAGIC * 10_000])
+    assert [group.header.number for group in scan.groups] == [0, 2]
+    assert len(looked) < 10
 
 
 def test_a_group_in_a_damaged_group_s_payload_is_not_replayed_again():
