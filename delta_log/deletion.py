@@ -35,11 +35,8 @@ def drop_live(live: Live) -> None:
         live.pending.clear()
         live.untabled = 0
         live.recovered_left = 0
-        waiters, live.table_waiters = live.table_waiters, []
     live.decision.tabled = live.decision.next
     for tail in live.tails:
         tail.tabled = tail.next
         wake_all(tail.clear())
-    for waiting in waiters:
-        if waiting.future.set_running_or_notify_cancel():
-            waiting.future.set_exception(UnknownTopic(live.name))
+    live.fail_waiters(UnknownTopic(live.name))

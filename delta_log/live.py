@@ -154,6 +154,20 @@ class Live:
     def is_dirty(self) -> bool:
         return bool(self.pending) or (not self.owned and bool(self.table_waiters))
 
+    def fail_waiters(self, why: LakelogError) -> None:
+        """Nothing more will reach the table: whoever waits for it is told."""
+        with self.lock:
+            waiting, self.table_waiters = self.table_waiters, []
+        for waiter in waiting:
+            if waiter.future.set_running_or_notify_cancel():
+                waiter.future.set_exception(why)
+
+    def close(self, why: LakelogError) -> None:
+        """This topic is damaged or stuck for good; the others go on."""
+        with self.lock:
+            self.closed = why
+        self.fail_waiters(why)
+
     def add_pending(self, group: PendingGroup) -> None:
         with self.lock:
             self.pending.append(group)

@@ -36,7 +36,7 @@ from delta_log.tabling import is_tabled
 from delta_log.tail import Waiter, wake_all
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_plans import ConfigValue
-from delta_log.types import Appended, ProducerStamp, Record
+from delta_log.types import Appended, OffsetRange, ProducerStamp, Record
 
 _ROOM_EVERY_S = 0.01
 
@@ -152,10 +152,13 @@ class Log(Reading):
     def when_tabled(self, topic: str, appended: Appended) -> Future[int]:
         """Resolves with a version of the topic's table that holds these records; brings its commit forward."""
         live = self._live(topic)
-        waiter = TableWaiter(appended.ranges, Future())
+        everything = [OffsetRange(index, 0, tail.end) for index, tail in enumerate(live.tails)]
+        waiter = TableWaiter(appended.ranges or everything, Future())
         with live.lock:
+            if live.closed is not None:
+                raise live.closed
             live.table_waiters.append(waiter)
-            done = is_tabled(live, appended.ranges)
+            done = is_tabled(live, waiter.ranges)
             if done:
                 live.table_waiters.remove(waiter)
         if done:
@@ -244,6 +247,7 @@ class Log(Reading):
         """A thread may wait until the tables have caught up, within bounds."""
         deadline = 0.0
         while True:
+            self._check_writable()
             try:
                 self._running.writer.check_room(live, size)
                 return

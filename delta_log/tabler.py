@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from delta_log.errors import LakelogError, NotOwner, OutcomeUnknown, StorageRefused, TopicClosed
+from delta_log.errors import Closed, LakelogError, NotOwner, OutcomeUnknown, StorageRefused, TopicClosed
 from delta_log.live import Live
 from delta_log.pacing import FileBudget, due_at
 
@@ -66,9 +66,13 @@ class Tabler:
                 self._schedule(live, at)
 
     def bring_up(self, live: Live) -> None:
-        """Commit everything of a table now, in the caller's thread, and make it ours."""
+        """Commit all that a table has to get by now, in the caller's thread, and make it ours.
+
+        What is acknowledged meanwhile is left for later: else this would not end while others go on.
+        """
         with live.committing:
-            while live.is_dirty or not live.owned:
+            ends = [(tail, tail.end) for tail in live.tails]
+            while not live.deleted and (not live.owned or any(tail.tabled < end for tail, end in ends)):
                 self._table(live, live.config.commit_bytes)
 
     def stop(self, lives: list[Live]) -> bool:
@@ -84,8 +88,9 @@ class Tabler:
             try:
                 if live.pending and live.closed is None:
                     self.bring_up(live)
-            except LakelogError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other tables must have theirs
                 _log.error("the table of %s stays behind its journal: %s", live.name, error)
+            live.fail_waiters(Closed())
             complete = complete and not live.pending
         return complete
 
@@ -131,7 +136,7 @@ class Tabler:
             self._lost_ownership(error)
             delay = float("inf")
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the other tables
-            live.closed = error if isinstance(error, LakelogError) else _unforeseen(live, error)
+            live.close(error if isinstance(error, LakelogError) else _unforeseen(live, error))
             delay = float("inf")
             if not live.deleted:
                 _log.error("topic %s is closed: %s", live.name, error, exc_info=not isinstance(error, LakelogError))

@@ -209,3 +209,9 @@ def eventually(condition: Callable[[], object], what: str = "it") -> None:
 
 def our_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("lakelog-")]
+
+
+def damage_next_commit(place: Place, log: Log, topic: str) -> None:
+    """Half a log entry, as no writer of ours leaves it."""
+    version = log._running.catalog.live(topic).table.snapshot.version + 1
+    place.root().store.put(f"topics/{topic}/_delta_log/{version:020d}.json", b'{"commitInfo":')
