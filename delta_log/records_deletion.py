@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
 
-from delta_log.errors import OffsetOutOfRange
+from delta_log.errors import OffsetOutOfRange, PlanOutdated
 from delta_log.live import Live
 from delta_log.parquet import Codec
 from delta_log.retention import HIGH_WATERMARK, DeleteRecordsPlan, OutsideLog, plan_delete_records
 from delta_log.rewrite import cut_file, move_log_start, remove_files
+
+_ATTEMPTS: Final = 4
 
 
 def delete_records(
@@ -22,13 +26,22 @@ def delete_records(
     """Bring the table to the offset, move the log start, then remove whole files and cut the one in between.
 
     Each step stands for itself: a crash after the first leaves files below the log start, which retention removes.
+    What lies below the log start already is gone: to ask for it once more changes nothing.
     """
     tail = live.tails[partition]
     wanted = tail.end if before_offset == HIGH_WATERMARK else before_offset
-    if not tail.start <= wanted <= tail.end:
+    if not 0 <= wanted <= tail.end:
         raise OffsetOutOfRange(live.name, partition, before_offset, tail.start, tail.end)
     if wanted > tail.tabled:
         bring_up(live)
+    for _ in range(_ATTEMPTS):
+        with suppress(PlanOutdated):  # a file was folded or compacted away meanwhile
+            return _delete(live, partition, max(wanted, tail.start), clock_ms)
+    return _delete(live, partition, max(wanted, tail.start), clock_ms)
+
+
+def _delete(live: Live, partition: int, wanted: int, clock_ms: Callable[[], int]) -> DeleteRecordsPlan:
+    tail = live.tails[partition]
     plan = plan_delete_records(
         live.table.snapshot.files(partition),
         partition=partition,
@@ -37,7 +50,7 @@ def delete_records(
         before_offset=wanted,
     )
     if isinstance(plan, OutsideLog):
-        raise OffsetOutOfRange(live.name, partition, before_offset, plan.log_start, plan.end)
+        raise OffsetOutOfRange(live.name, partition, wanted, plan.log_start, plan.end)
     move_log_start(live.table, live.id, partition, plan.new_log_start, clock_ms)
     tail.start = max(tail.start, plan.new_log_start)
     if plan.remove:
