@@ -176,10 +176,12 @@ class Catalog:
     def follow(self, live: Live) -> None:
         """Take over what others committed to a table. A mere reader also learns the new ends from it."""
         live.last_follow = time.monotonic()
-        if not live.table.follow():
-            return
+        live.table.follow()
         snapshot = live.table.snapshot
-        live.deleted = DELETED in snapshot.configuration
+        if snapshot.version == live.followed:
+            return
+        live.followed = snapshot.version
+        live.deleted = live.deleted or DELETED in snapshot.configuration
         if self._epoch is None:
             if live.deleted or snapshot.configuration.get(TOPIC_ID) != live.id:
                 live.deleted = True

@@ -139,6 +139,8 @@ class Live:
     due: float | None = None
     committing: threading.Lock = field(default_factory=threading.Lock)
     last_follow: float = float("-inf")
+    #: the version that the tails know of, which a conflict of ours may have led the table beyond
+    followed: int = -1
     lock: threading.Lock = field(default_factory=threading.Lock)
     pending: deque[PendingGroup] = field(default_factory=deque[PendingGroup])
     in_doubt: int = 0

@@ -203,7 +203,8 @@ def test_retention_works_on_a_topic_that_was_not_used_since_the_start(place: Pla
     assert log.append("t", [Record(b"3")]).offsets() == [3]
 
 
-def test_what_a_job_beside_us_removes_is_noticed(place: Place):
+@pytest.mark.parametrize("in_conflict", [True, False], ids=["in a conflict", "when looking"])
+def test_what_a_job_beside_us_removes_is_noticed(place: Place, in_conflict: bool):
     log = place.open(FROM_FILES)
     log.create_topic("t")
     fill(log, 3, 3)
@@ -212,8 +213,11 @@ def test_what_a_job_beside_us_removes_is_noticed(place: Place):
     job.load()
     move_log_start(job, live.id, 0, 3, place.clock)
     remove_files(job, live.id, job.snapshot.files(0)[:1], place.clock)
+    if in_conflict:
+        fill(log, 1)
     live.last_follow = float("-inf")
     log.run_upkeep()
-    assert (start(log), values_of(log, "t")) == (3, [b"3", b"4", b"5"])
-    fill(log, 1)
-    assert log.append("t", [Record(b"7")]).offsets() == [7]
+    assert start(log) == 3
+    end = log.offsets("t", 0).end_offset
+    assert values_of(log, "t") == [b"%d" % i for i in range(3, end)]
+    assert log.append("t", [Record(b"next")]).offsets() == [end]
