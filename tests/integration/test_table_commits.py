@@ -20,7 +20,6 @@ from tests.support.tables import (
     append_rows,
     commit,
     content,
-    first_commit,
     info,
     make_table,
     metadata,
@@ -249,15 +248,6 @@ def test_a_table_that_needs_more_than_we_know_is_not_opened(store: Store, owner:
     for epoch in (None, 2):
         with pytest.raises(TopicClosed, match="deletionVectors"):
             open_table(store, epoch=epoch)
-
-
-def test_of_two_who_make_a_table_one_does_and_the_other_finds_it(store: Store):
-    tables = [Table(store, "topics/new", epoch=epoch) for epoch in (1, 1)]
-
-    def plan(snapshot):
-        return [] if snapshot.version >= 0 else first_commit()
-
-    assert [table.commit(Kind.CONFIG, plan) for table in tables] == [0, 0]
 
 
 def test_many_who_commit_at_once_all_get_their_turn(store: Store, owner: Table):

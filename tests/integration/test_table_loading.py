@@ -11,7 +11,17 @@ from delta_log.errors import Corruption, TopicClosed
 from delta_log.housekeeping import write_checkpoint
 from delta_log.stores import LocalStore, MemoryStore, Store
 from delta_log.table import Table, entry_path
-from tests.support.tables import NAME, append_rows, commit, content, info, make_table, metadata, open_table
+from tests.support.tables import (
+    NAME,
+    append_rows,
+    commit,
+    content,
+    first_commit,
+    info,
+    make_table,
+    metadata,
+    open_table,
+)
 
 HINT = f"{NAME}/_delta_log/_last_checkpoint"
 
@@ -44,6 +54,15 @@ def test_what_is_not_there_is_no_table(store: Store):
     table = Table(store, NAME)
     assert not table.load()
     assert not table.exists
+
+
+def test_of_two_who_make_a_table_one_does_and_the_other_finds_it(store: Store):
+    tables = [Table(store, "topics/new", epoch=epoch) for epoch in (1, 1)]
+
+    def plan(snapshot):
+        return [] if snapshot.version >= 0 else first_commit()
+
+    assert [table.commit(Kind.CONFIG, plan) for table in tables] == [0, 0]
 
 
 @pytest.mark.parametrize("checkpoints", [(), (0,), (4,), (9,), (3, 6)])
