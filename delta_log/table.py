@@ -85,6 +85,11 @@ class Table:
         return f"{self.directory}/{relative}"
 
     @property
+    def stopped(self) -> LakelogError | None:
+        """Why nothing may be committed here any more, once somebody else's commit meant that."""
+        return self._stopped
+
+    @property
     def exists(self) -> bool:
         return self.snapshot.version >= 0
 

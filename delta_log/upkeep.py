@@ -16,7 +16,7 @@ from delta_log.compaction import plan_fold
 from delta_log.conflicts import Kind
 from delta_log.deletion import carry_out_deletion
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, StorageRefused
+from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, StorageRefused, TopicClosed
 from delta_log.housekeeping import clean_history, delete_orphans, is_checkpoint_due, write_checkpoint
 from delta_log.journal import Journal
 from delta_log.journal_care import copy_forward
@@ -90,6 +90,9 @@ class Upkeep:
                 self._care_for(live)
             except NotOwner as error:
                 self._lost_ownership(error)
+            except TopicClosed as error:
+                live.closed = live.closed or live.table.stopped
+                _log.error("upkeep of %s: %s", live.name, error)
             except (PlanOutdated, NotAvailable) as error:
                 _log.warning("upkeep of %s is put off: %s", live.name, error)
             except LakelogError as error:
