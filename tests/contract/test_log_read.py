@@ -184,3 +184,47 @@ def test_what_lies_before_a_file_that_is_missing_can_be_read(place: Place):
     with pytest.raises(LakelogError, match=path):
         log.read("t", 0, 1)
     assert [record.value for record in log.read("t", 0, 2).records()] == [b"2"]
+
+
+class Vanishing:
+    """A journal whose segments are released the moment that somebody wants to read them."""
+
+    def __init__(self, log: Log) -> None:
+        self.log, self.left = log, 2
+
+    def read(self, place: object) -> bytes:
+        self.left -= 1
+        if not self.left:
+            self.log.flush()
+        raise FileNotFoundError(place)
+
+
+def test_records_that_leave_the_journal_while_they_are_read_are_found_in_the_table(place: Place):
+    log = place.open(replace_settings(limits=Limits(memory_bytes=0), tail_bytes=0))
+    log.create_topic("t")
+    hold_tables(log)
+    log.append("t", [Record(b"%d" % i, timestamp=i) for i in range(3)])
+    log._reader._journal = Vanishing(log)
+    assert [record.value for record in log.read("t", 0, 1).records()] == [b"1", b"2"]
+    log._reader._journal = log._running.journal
+    log.append("t", [Record(b"3", timestamp=3)])
+    log._reader._journal = Vanishing(log)
+    assert log.offset_at("t", 0, 3) == 3
+
+
+def test_a_search_by_time_does_not_jump_over_what_is_let_go_meanwhile(place: Place):
+    log = place.open(replace_settings(tail_bytes=10**6))
+    log.create_topic("t")
+    hold_tables(log)
+    for i in range(2):
+        log.append("t", [Record(b"v", timestamp=i)])
+        log.flush()
+    tail = log._running.catalog.live("t").tails[0]
+    real = tail.chunks_from
+
+    def let_go_first(offset: int, count: int) -> object:
+        tail.drop_below(1)
+        return real(offset, count)
+
+    tail.chunks_from = let_go_first  # type: ignore[method-assign, assignment]
+    assert log.offset_at("t", 0, 0) == 0

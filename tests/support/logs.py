@@ -117,8 +117,9 @@ class TestStore:
 class Place:
     """One root over several lives of a log."""
 
-    def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
+    def __init__(self, path: Path | None, clock: Clock | None = None, *, segment_size: int = 256 * 1024) -> None:
         self.path = path
+        self.segment_size = segment_size
         self.clock = clock or Clock()
         self.faults: list[Fault] = []
         self.log: Log | None = None
@@ -131,7 +132,7 @@ class Place:
             return self._memory
         if self.path is None:
             raise ValueError("a root lies in memory or at a path")
-        root = LocalRoot(self.path, segment_size=256 * 1024)
+        root = LocalRoot(self.path, segment_size=self.segment_size)
         root._store = self._store(root.store)
         return root
 

@@ -1,0 +1,304 @@
+"""A log against a plain list, through everything that can happen to one: crashes, lost answers, jobs beside it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from delta_log import Log, ProducerStamp, Record
+from delta_log.compaction import Bin
+from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.journal_care import copy_forward
+from delta_log.parquet import Codec
+from delta_log.rewrite import merge_files, move_log_start, remove_files
+from delta_log.schema import FILE_SCHEMA
+from delta_log.table import Table
+from delta_log.tabler import Tabler
+from delta_log.writer import Limits
+from tests.support.log_model import PartitionModel, Sent, TopicModel, as_arrow, read_with_delta_rs
+from tests.support.logs import Place, everything, our_threads, replace_settings
+
+TOPICS, PRODUCERS = ("t", "u"), ("p", "q")
+KEYS = st.none() | st.sampled_from([b"", b"a", b"b", b"c"])
+HEADER_LISTS = st.none() | st.lists(st.tuples(st.sampled_from("hi"), st.none() | st.just(b"x")), max_size=2).map(tuple)
+SHAPES = st.lists(
+    st.tuples(KEYS, st.none() | st.integers(0, 9), st.none() | st.integers(-50, 50), HEADER_LISTS, st.booleans()),
+    min_size=1,
+    max_size=6,
+)
+FAULTS = st.tuples(
+    st.sampled_from(["create _delta_log", "read _delta_log", "put partition="]),
+    st.sampled_from(["refused", "request lost", "answer lost"]),
+    st.integers(1, 4),
+)
+
+
+class LogMachine(RuleBasedStateMachine):
+    on_disk: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Nothing happens behind the test's back: tables are committed by `flush` alone.
+        self.no_background = mock.patch.object(Tabler, "start", return_value=None)
+        self.no_background.start()
+        self.directory = tempfile.mkdtemp() if self.on_disk else None
+        path = None if self.directory is None else Path(self.directory) / "root"
+        self.place = Place(path, segment_size=4096)
+        self.model: dict[str, TopicModel] = {}
+        self.epochs = dict.fromkeys(PRODUCERS, 0)
+        self.count = 0
+
+    @property
+    def log(self) -> Log:
+        assert self.place.log is not None
+        return self.place.log
+
+    @initialize(tail=st.sampled_from([0, 2000, 10**8]), memory=st.sampled_from([0, 1000, 10**8]))
+    def begin(self, tail: int, memory: int) -> None:
+        self.settings = replace_settings(tail_bytes=tail, limits=Limits(memory_bytes=memory))
+        self.place.open(self.settings)
+        for topic in TOPICS:
+            self.create(topic, 2)
+
+    def create(self, topic: str, partitions: int) -> None:
+        config = {"retention.ms": 1000, "lakelog.fold.files": 3, "lakelog.commit.bytes": 1024}
+        info = self.log.create_topic(topic, partitions, config)
+        self.model[topic] = TopicModel(info.id, [PartitionModel() for _ in range(partitions)])
+
+    def records(self, topic: str, shapes: list[tuple[Any, ...]]) -> list[Record]:
+        made: list[Record] = []
+        for key, place, shift, headers, empty in shapes:
+            self.count += 1
+            partition = None if place is None else place % len(self.model[topic].partitions)
+            timestamp = None if shift is None else self.place.clock() + shift
+            made.append(Record(None if empty else b"%d" % self.count, key, timestamp, headers, partition))
+        return made
+
+    def send(self, topic: str, records: list[Record], *, arrow: bool, stamp: ProducerStamp | None = None) -> Any:
+        if arrow:
+            return self.log.append_arrow(topic, as_arrow(records), producer=stamp)
+        return self.log.append(topic, records, producer=stamp)
+
+    @rule(topic=st.sampled_from(TOPICS), shapes=SHAPES, arrow=st.booleans(), times=st.sampled_from([1, 1, 1, 30]))
+    def append(self, topic: str, shapes: list[Any], arrow: bool, times: int) -> None:
+        records = self.records(topic, shapes) * times
+        self.model[topic].appended(records, self.send(topic, records, arrow=arrow), self.place.clock())
+
+    @rule(topic=st.sampled_from(TOPICS), name=st.sampled_from(PRODUCERS), shapes=SHAPES, arrow=st.booleans())
+    def append_idempotent(self, topic: str, name: str, shapes: list[Any], arrow: bool) -> None:
+        model, records = self.model[topic], self.records(topic, shapes)
+        sequence = model.next_sequence(name)
+        stamp = ProducerStamp(name, self.epochs[name], sequence)
+        answer = self.send(topic, records, arrow=arrow, stamp=stamp)
+        model.appended(records, answer, self.place.clock())
+        model.sent.setdefault(name, []).append(Sent(sequence, records, answer, arrow))
+
+    @rule(topic=st.sampled_from(TOPICS), name=st.sampled_from(PRODUCERS), shapes=SHAPES)
+    def append_in_a_new_epoch(self, topic: str, name: str, shapes: list[Any]) -> None:
+        self.epochs[name] += 1
+        for model in self.model.values():
+            model.sent.pop(name, None)
+        self.append_idempotent(topic, name, shapes, arrow=False)
+
+    @rule(topic=st.sampled_from(TOPICS), name=st.sampled_from(PRODUCERS), back=st.integers(0, 7))
+    def repeat(self, topic: str, name: str, back: int) -> None:
+        model = self.model[topic]
+        sent = model.sent.get(name, [])
+        if back >= len(sent):
+            return
+        again = sent[-1 - back]
+        stamp = ProducerStamp(name, self.epochs[name], again.sequence)
+        answer = self.send(topic, again.records, arrow=again.arrow, stamp=stamp)
+        assert answer.duplicate
+        if model.is_remembered(name, back):
+            assert (answer.ranges, answer.offsets()) == (again.answer.ranges, again.answer.offsets())
+            assert (answer.partitions, answer.timestamp) == (again.answer.partitions, again.answer.timestamp)
+        else:
+            assert answer.ranges == ()
+
+    @rule()
+    def crash(self) -> None:
+        self.place.crash()
+        self.place.open(self.settings)
+
+    @rule()
+    def restart(self) -> None:
+        self.place.close()
+        self.place.open(self.settings)
+
+    @rule(topic=st.none() | st.sampled_from(TOPICS))
+    def flush(self, topic: str | None) -> None:
+        self.log.flush(topic)
+
+    @rule(
+        topic=st.sampled_from(TOPICS),
+        fault=FAULTS,
+        followed=st.booleans(),
+        then=st.sampled_from(["", "crash", "flush"]),
+    )
+    def flush_in_trouble(self, topic: str, fault: tuple[str, Any, int], followed: bool, then: str) -> None:
+        (operation, part), (_, what, times) = fault[0].split(), fault
+        self.place.fail(operation, f"topics/{topic}/{part}", what, times)
+        with suppress(StorageRefused, OutcomeUnknown):
+            self.log.flush(topic)
+        self.place.faults.clear()
+        if followed:
+            self.log._running.catalog.follow(self.log._running.catalog.live(topic))
+        if then == "crash":
+            self.crash()
+        elif then == "flush":
+            self.log.flush(topic)
+
+    @rule(topic=st.sampled_from(TOPICS))
+    def fold(self, topic: str) -> None:
+        self.log.fold(topic)
+
+    @rule(kept=st.integers(0, 2))
+    def upkeep(self, kept: int) -> None:
+        running = self.log._running
+        self.log.run_upkeep()
+        copy_forward(running.journal, running.writer, running.catalog.lives(), kept_segments=kept)
+
+    @rule(by=st.integers(1, 1500), topic=st.sampled_from(TOPICS))
+    def time_passes_and_old_records_leave(self, by: int, topic: str) -> None:
+        self.place.clock.turn(by)
+        for plan in self.log.run_retention(topic):
+            partition = self.model[topic].partitions[plan.partition]
+            assert partition.start <= plan.new_log_start <= partition.end
+            partition.start = plan.new_log_start
+
+    @rule(topic=st.sampled_from(TOPICS), place=st.integers(0, 9), share=st.floats(0, 1))
+    def delete_records(self, topic: str, place: int, share: float) -> None:
+        partitions = self.model[topic].partitions
+        partition = partitions[place % len(partitions)]
+        before = int(share * partition.end)
+        self.log.delete_records(topic, place % len(partitions), -1 if share == 1 else before)
+        partition.start = max(partition.start, partition.end if share == 1 else before)
+
+    @rule(topic=st.sampled_from(TOPICS), place=st.integers(0, 9), share=st.floats(0, 1), shapes=SHAPES)
+    def a_job_moves_the_log_start_under_our_commit(
+        self, topic: str, place: int, share: float, shapes: list[Any]
+    ) -> None:
+        model, job = self.model[topic], self.job(topic)
+        index = place % len(model.partitions)
+        start = int(share * job.snapshot.end(index))
+        move_log_start(job, model.id, index, start, self.place.clock)
+        below = [file for file in job.snapshot.files(index) if file.last_offset < start]
+        remove_files(job, model.id, below, self.place.clock)
+        self.append(topic, shapes, arrow=False, times=1)
+        self.log.flush(topic)
+        self.log._running.catalog.follow(self.log._running.catalog.live(topic))
+        model.partitions[index].start = max(model.partitions[index].start, start)
+
+    @rule(topic=st.sampled_from(TOPICS), place=st.integers(0, 9), shapes=SHAPES)
+    def a_job_rewrites_files_under_our_commit(self, topic: str, place: int, shapes: list[Any]) -> None:
+        model, job = self.model[topic], self.job(topic)
+        files = job.snapshot.files(place % len(model.partitions))
+        if len(files) > 1:
+            merge_files(job, model.id, Bin(tuple(files[:2])), FILE_SCHEMA, Codec(), self.place.clock)
+        self.append(topic, shapes, arrow=False, times=1)
+        self.log.flush(topic)
+
+    def job(self, topic: str) -> Table:
+        table = Table(self.place.root().store, f"topics/{topic}")
+        table.load()
+        return table
+
+    @precondition(lambda self: self.model)
+    @rule(topic=st.sampled_from(TOPICS))
+    def add_a_partition(self, topic: str) -> None:
+        partitions = self.model[topic].partitions
+        if len(partitions) < 4:
+            self.log.add_partitions(topic, len(partitions) + 1)
+            partitions.append(PartitionModel())
+
+    @rule(topic=st.sampled_from(TOPICS), partitions=st.integers(1, 3), then=st.sampled_from(["", "crash", "restart"]))
+    def delete_and_create_again(self, topic: str, partitions: int, then: str) -> None:
+        old = self.model[topic].id
+        self.log.delete_topic(topic)
+        if then:
+            del self.model[topic]
+            (self.crash if then == "crash" else self.restart)()
+        assert topic not in self.log.topics()
+        self.create(topic, partitions)
+        assert self.model[topic].id != old
+
+    @rule(topic=st.sampled_from(TOPICS), place=st.integers(0, 9), share=st.floats(0, 1), most=st.integers(1, 40))
+    def read_somewhere(self, topic: str, place: int, share: float, most: int) -> None:
+        partitions = self.model[topic].partitions
+        index = place % len(partitions)
+        model = partitions[index]
+        offset = model.start + int(share * (model.end - model.start))
+        fetched = self.log.read(topic, index, offset, max_records=most, max_bytes=most * 50)
+        found = list(fetched.records())
+        assert found == model.records[offset : offset + len(found)]
+        assert len(found) <= most
+        assert found or offset == model.end
+        assert fetched.next_offset == offset + len(found)
+
+    @rule(topic=st.sampled_from(TOPICS), place=st.integers(0, 9), back=st.integers(-100, 3000))
+    def find_by_time(self, topic: str, place: int, back: int) -> None:
+        partitions = self.model[topic].partitions
+        index = place % len(partitions)
+        when = self.place.clock() - back
+        assert self.log.offset_at(topic, index, when) == partitions[index].first_at(when)
+
+    @invariant()
+    def everything_is_there(self) -> None:
+        for topic, model in self.model.items():
+            for index, partition in enumerate(model.partitions):
+                known = self.log.offsets(topic, index)
+                assert (known.log_start_offset, known.end_offset) == (partition.start, partition.end)
+                assert everything(self.log, topic, index) == partition.visible()
+
+    def teardown(self) -> None:
+        try:
+            if self.place.log is not None:
+                self.place.close()
+                self.check_at_rest()
+        finally:
+            self.place.crash()
+            self.no_background.stop()
+            if self.directory is not None:
+                shutil.rmtree(self.directory)
+
+    def check_at_rest(self) -> None:
+        """Closed, the tables alone say all there is to say, to us and to other readers of Delta tables."""
+        reader = self.place.reader()
+        for topic, model in self.model.items():
+            for index, partition in enumerate(model.partitions):
+                assert everything(reader, topic, index) == partition.visible()
+            if self.on_disk:
+                assert read_with_delta_rs(reader.table_location(topic), model) == [
+                    record for partition in model.partitions for record in partition.visible()
+                ]
+
+
+class LocalLogMachine(LogMachine):
+    on_disk = True
+
+
+CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+@pytest.mark.timeout(300)
+class TestInMemory(LogMachine.TestCase):
+    settings = settings(max_examples=60, stateful_step_count=30, suppress_health_check=CHECKS)
+
+
+@pytest.mark.timeout(300)
+class TestOnDisk(LocalLogMachine.TestCase):
+    settings = settings(max_examples=12, stateful_step_count=30, suppress_health_check=CHECKS)
+
+
+def test_no_thread_is_left():
+    assert our_threads() == []
