@@ -254,13 +254,14 @@ class Catalog:
         )
 
     def _apply(self, live: Live) -> None:
-        """Take over what the table's properties say now."""
-        snapshot = live.table.snapshot
-        properties = snapshot.configuration
-        config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
-        count = int(properties[PARTITIONS])
-        live.tails += [Tail(snapshot.start(i), snapshot.end(i)) for i in range(live.partitions, count)]
-        live.config, live.rules = config, Rules.of(live.name, count, config)
+        """Take over what the table's properties say now: by one thread at a time, or a partition would come twice."""
+        with live.table.lock:
+            snapshot = live.table.snapshot
+            properties = snapshot.configuration
+            config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
+            count = int(properties[PARTITIONS])
+            live.tails += [Tail(snapshot.start(i), snapshot.end(i)) for i in range(live.partitions, count)]
+            live.config, live.rules = config, Rules.of(live.name, count, config)
 
     def _create(self, table: Table, topic: NewTopic) -> Live:
         author = self._author()

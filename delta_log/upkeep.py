@@ -91,7 +91,8 @@ class Upkeep:
             except NotOwner as error:
                 self._lost_ownership(error)
             except TopicClosed as error:
-                live.closed = live.closed or live.table.stopped
+                if live.table.stopped is not None:
+                    live.close(live.closed or live.table.stopped)
                 _log.error("upkeep of %s: %s", live.name, error)
             except (PlanOutdated, NotAvailable) as error:
                 _log.warning("upkeep of %s is put off: %s", live.name, error)
@@ -126,10 +127,12 @@ class Upkeep:
         if not live.config.deletes:
             return plans
         for index, tail in enumerate(live.tails):
+            tabled = tail.tabled  # before the files: what is committed meanwhile must not be taken for removed
+            files = live.table.snapshot.files(index)
             plan = plan_retention(
-                live.table.snapshot.files(index),
+                files,
                 log_start=tail.start,
-                end=tail.tabled,
+                end=max(tabled, files[-1].next_offset) if files else tabled,
                 retention_ms=live.config.retention_ms,
                 retention_bytes=live.config.retention_bytes,
                 segment_ms=live.config.segment_ms,

@@ -1,10 +1,13 @@
 """What leaves a log: by request, by age, by size. Offsets go on from where they were."""
 
+from unittest import mock
+
 import pytest
 
 from delta_log import Log, Record
 from delta_log.errors import OffsetOutOfRange, StorageRefused, UnknownPartition
 from delta_log.rewrite import move_log_start, remove_files
+from delta_log.snapshot import Snapshot
 from delta_log.table import Table
 from tests.support.logs import FROM_FILES, Place, everything, hold_tables, offsets_of, values_of
 
@@ -221,3 +224,24 @@ def test_what_a_job_beside_us_removes_is_noticed(place: Place, in_conflict: bool
     end = log.offsets("t", 0).end_offset
     assert values_of(log, "t") == [b"%d" % i for i in range(3, end)]
     assert log.append("t", [Record(b"next")]).offsets() == [end]
+
+
+def test_what_is_tabled_while_retention_plans_is_not_taken_for_old(place: Place):
+    """The end that it goes by must not be newer than the files that it knows."""
+    log = place.open()
+    log.create_topic("t", config={"retention.ms": 10})
+    fill(log, 3)
+    hold_tables(log)
+    place.clock.turn(WEEK)
+    snapshot = log._running.catalog.live("t").table.snapshot
+    real = Snapshot.files
+
+    def commit_meanwhile(self: Snapshot, partition: int) -> object:
+        files = real(self, partition)
+        if self is snapshot and log.offsets("t", 0).end_offset == 3:
+            fill(log, 2)
+        return files
+
+    with mock.patch.object(Snapshot, "files", commit_meanwhile):
+        log.run_retention("t")
+    assert (start(log), values_of(log, "t")) == (3, [b"3", b"4"])

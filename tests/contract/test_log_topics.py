@@ -1,5 +1,7 @@
 """Topics: how they come to be, are described, and change."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
@@ -178,3 +180,17 @@ def test_records_in_an_added_partition_survive_a_crash(place: Place):
     log.append("t", [Record(b"v", partition=1)])
     place.crash()
     assert values_of(place.open(), "t", 1) == [b"v"]
+
+
+def test_settings_and_partitions_that_change_at_once_both_count(log: Log):
+    log.create_topic("t")
+    with ThreadPoolExecutor(2) as pool:
+        for count in range(2, 30):
+            running = [
+                pool.submit(log.add_partitions, "t", count),
+                pool.submit(log.alter_topic, "t", {"segment.ms": count}),
+            ]
+            for done in running:
+                done.result(20)
+            info = log.describe_topic("t")
+            assert (info.partitions, info.config.segment_ms) == (count, count)
