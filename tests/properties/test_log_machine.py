@@ -24,22 +24,16 @@ from delta_log.schema import FILE_SCHEMA
 from delta_log.table import Table
 from delta_log.tabler import Tabler
 from delta_log.writer import Limits
-from tests.support.log_model import PartitionModel, Sent, TopicModel, as_arrow, read_with_delta_rs
+from tests.support.log_model import SHAPES, PartitionModel, Sent, TopicModel, as_arrow, read_with_delta_rs
 from tests.support.logs import Place, everything, our_threads, replace_settings
 
 TOPICS, PRODUCERS = ("t", "u"), ("p", "q")
-KEYS = st.none() | st.sampled_from([b"", b"a", b"b", b"c"])
-HEADER_LISTS = st.none() | st.lists(st.tuples(st.sampled_from("hi"), st.none() | st.just(b"x")), max_size=2).map(tuple)
-SHAPES = st.lists(
-    st.tuples(KEYS, st.none() | st.integers(0, 9), st.none() | st.integers(-50, 50), HEADER_LISTS, st.booleans()),
-    min_size=1,
-    max_size=6,
-)
 FAULTS = st.tuples(
     st.sampled_from(["create _delta_log", "read _delta_log", "put partition="]),
     st.sampled_from(["refused", "request lost", "answer lost"]),
     st.integers(1, 4),
 )
+AFTERWARDS = ("follow", "append", "crash", "flush")
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -70,7 +64,7 @@ class LogMachine(RuleBasedStateMachine):
             self.create(topic, 2)
 
     def create(self, topic: str, partitions: int) -> None:
-        config = {"retention.ms": 1000, "lakelog.fold.files": 3, "lakelog.commit.bytes": 1024}
+        config = {"retention.ms": 1000, "lakelog.fold.files": 3, "lakelog.commit.bytes": 4096}
         info = self.log.create_topic(topic, partitions, config)
         self.model[topic] = TopicModel(info.id, [PartitionModel() for _ in range(partitions)])
 
@@ -93,28 +87,37 @@ class LogMachine(RuleBasedStateMachine):
         records = self.records(topic, shapes) * times
         self.model[topic].appended(records, self.send(topic, records, arrow=arrow), self.place.clock())
 
-    @rule(topic=st.sampled_from(TOPICS), name=st.sampled_from(PRODUCERS), shapes=SHAPES, arrow=st.booleans())
-    def append_idempotent(self, topic: str, name: str, shapes: list[Any], arrow: bool) -> None:
-        model, records = self.model[topic], self.records(topic, shapes)
-        sequence = model.next_sequence(name)
-        stamp = ProducerStamp(name, self.epochs[name], sequence)
-        answer = self.send(topic, records, arrow=arrow, stamp=stamp)
-        model.appended(records, answer, self.place.clock())
-        model.sent.setdefault(name, []).append(Sent(sequence, records, answer, arrow))
+    @rule(
+        topic=st.sampled_from(TOPICS),
+        name=st.sampled_from(PRODUCERS),
+        requests=st.lists(SHAPES, min_size=1, max_size=4),
+    )
+    def append_idempotent(self, topic: str, name: str, requests: list[list[Any]]) -> None:
+        model = self.model[topic]
+        for shapes in requests:
+            records, sequence = self.records(topic, shapes), model.next_sequence(name)
+            stamp, arrow = ProducerStamp(name, self.epochs[name], sequence), len(shapes) % 2 == 0
+            answer = self.send(topic, records, arrow=arrow, stamp=stamp)
+            model.appended(records, answer, self.place.clock())
+            model.sent.setdefault(name, []).append(Sent(sequence, records, answer, arrow))
 
     @rule(topic=st.sampled_from(TOPICS), name=st.sampled_from(PRODUCERS), shapes=SHAPES)
     def append_in_a_new_epoch(self, topic: str, name: str, shapes: list[Any]) -> None:
         self.epochs[name] += 1
         for model in self.model.values():
             model.sent.pop(name, None)
-        self.append_idempotent(topic, name, shapes, arrow=False)
+        self.append_idempotent(topic, name, [shapes])
 
-    @rule(topic=st.sampled_from(TOPICS), name=st.sampled_from(PRODUCERS), back=st.integers(0, 7))
-    def repeat(self, topic: str, name: str, back: int) -> None:
-        model = self.model[topic]
-        sent = model.sent.get(name, [])
-        if back >= len(sent):
-            return
+    def sent(self) -> list[tuple[TopicModel, str, str]]:
+        """Who has sent something, as a repeat needs it."""
+        return [(model, topic, name) for topic, model in self.model.items() for name in model.sent]
+
+    @precondition(lambda self: self.sent())
+    @rule(who=st.integers(0, 3), back=st.integers(0, 7))
+    def repeat(self, who: int, back: int) -> None:
+        model, topic, name = self.sent()[who % len(self.sent())]
+        sent = model.sent[name]
+        back = min(back, len(sent) - 1)
         again = sent[-1 - back]
         stamp = ProducerStamp(name, self.epochs[name], again.sequence)
         answer = self.send(topic, again.records, arrow=again.arrow, stamp=stamp)
@@ -142,21 +145,26 @@ class LogMachine(RuleBasedStateMachine):
     @rule(
         topic=st.sampled_from(TOPICS),
         fault=FAULTS,
-        followed=st.booleans(),
-        then=st.sampled_from(["", "crash", "flush"]),
+        shapes=SHAPES,
+        then=st.lists(st.sampled_from(AFTERWARDS), max_size=3),
     )
-    def flush_in_trouble(self, topic: str, fault: tuple[str, Any, int], followed: bool, then: str) -> None:
+    def flush_in_trouble(self, topic: str, fault: tuple[str, Any, int], shapes: list[Any], then: list[str]) -> None:
         (operation, part), (_, what, times) = fault[0].split(), fault
+        self.append(topic, shapes, arrow=False, times=1)
         self.place.fail(operation, f"topics/{topic}/{part}", what, times)
         with suppress(StorageRefused, OutcomeUnknown):
             self.log.flush(topic)
         self.place.faults.clear()
-        if followed:
-            self.log._running.catalog.follow(self.log._running.catalog.live(topic))
-        if then == "crash":
-            self.crash()
-        elif then == "flush":
-            self.log.flush(topic)
+        for step in then:
+            match step:
+                case "follow":
+                    self.log._running.catalog.follow(self.log._running.catalog.live(topic))
+                case "append":
+                    self.append(topic, shapes, arrow=True, times=1)
+                case "crash":
+                    self.crash()
+                case _:
+                    self.log.flush(topic)
 
     @rule(topic=st.sampled_from(TOPICS))
     def fold(self, topic: str) -> None:
@@ -213,7 +221,6 @@ class LogMachine(RuleBasedStateMachine):
         table.load()
         return table
 
-    @precondition(lambda self: self.model)
     @rule(topic=st.sampled_from(TOPICS))
     def add_a_partition(self, topic: str) -> None:
         partitions = self.model[topic].partitions
@@ -292,12 +299,12 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 @pytest.mark.timeout(300)
 class TestInMemory(LogMachine.TestCase):
-    settings = settings(max_examples=60, stateful_step_count=30, suppress_health_check=CHECKS)
+    settings = settings(max_examples=150, stateful_step_count=30, suppress_health_check=CHECKS)
 
 
 @pytest.mark.timeout(300)
 class TestOnDisk(LocalLogMachine.TestCase):
-    settings = settings(max_examples=12, stateful_step_count=30, suppress_health_check=CHECKS)
+    settings = settings(max_examples=20, stateful_step_count=30, suppress_health_check=CHECKS)
 
 
 def test_no_thread_is_left():

@@ -6,11 +6,20 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from hypothesis import strategies as st
 
 from delta_log import Appended, Record
-from delta_log.producers import REMEMBERED
 from delta_log.reads import ConsumedRecord
 from delta_log.schema import HEADERS
+
+#: What a record is made of: key, partition, how far from now, headers, and whether its value is null.
+KEYS = st.none() | st.sampled_from([b"", b"a", b"b", b"c"])
+HEADER_LISTS = st.none() | st.lists(st.tuples(st.sampled_from("hi"), st.none() | st.just(b"x")), max_size=2).map(tuple)
+SHAPES = st.lists(
+    st.tuples(KEYS, st.none() | st.integers(0, 9), st.none() | st.integers(-50, 50), HEADER_LISTS, st.booleans()),
+    min_size=1,
+    max_size=6,
+)
 
 
 @dataclass
@@ -66,7 +75,7 @@ class TopicModel:
         return sent[-1].sequence + len(sent[-1].records) if sent else 0
 
     def is_remembered(self, producer: str, back: int) -> bool:
-        return back < min(REMEMBERED, len(self.sent[producer]))
+        return back < 5
 
 
 def as_arrow(records: list[Record]) -> pa.Table:
