@@ -11,6 +11,8 @@ second. Everything here may be called from many threads.
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -29,7 +31,7 @@ from delta_log.log_reader import Reading
 from delta_log.opening import Running, Settings, own, start, stop, wall_clock_ms
 from delta_log.records_deletion import delete_records
 from delta_log.request import prepare_arrow, prepare_records
-from delta_log.request_parts import Request
+from delta_log.request_parts import ARROW_FROM, Request
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.roots import Root, as_root
 from delta_log.tabling import is_tabled
@@ -50,6 +52,8 @@ class Log(Reading):
         self._loops = LoopDoor(running.writer)
         self._settings = settings
         self._clock_ms = clock_ms
+        #: Many threads with large requests would starve those that write the tables: only so many prepare at once.
+        self._preparing = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
     @classmethod
     def open(
@@ -108,7 +112,11 @@ class Log(Reading):
 
     def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
         """Store all of the records or none. Returns when they are durable."""
-        live, request = self._prepare_records(topic, records, producer)
+        if len(records) < ARROW_FROM:
+            live, request = self._prepare_records(topic, records, producer)
+        else:
+            with self._preparing:
+                live, request = self._prepare_records(topic, records, producer)
         self._wait_for_room(live, request.size)
         return self._running.writer.append(live, request)
 
@@ -116,7 +124,8 @@ class Log(Reading):
         self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
     ) -> Appended:
         """The same for columns key and value, and optionally partition, timestamp and headers."""
-        live, request = self._prepare_arrow(topic, table, producer)
+        with self._preparing:
+            live, request = self._prepare_arrow(topic, table, producer)
         self._wait_for_room(live, request.size)
         return self._running.writer.append(live, request)
 

@@ -7,11 +7,12 @@ from typing import Final
 
 import mmh3
 import msgspec
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from delta_log.errors import InvalidRecord
 from delta_log.frames import ARROW, ROWS, checksum
+from delta_log.murmur2 import Numbers
 from delta_log.rows import ArrowRows, RowBlock, Rows, content_batch, encode_arrow, encode_block
 from delta_log.types import ProducerStamp
 
@@ -95,18 +96,18 @@ def _split_arrow(
     first = assignment[0]
     if partitions == 1 or assignment.count(first) == len(assignment):
         return [(first, ArrowRows(content, sequence))]
-    places = pa.array(assignment, pa.int32())
-    order = pc.array_sort_indices(places)
-    ordered = content.take(order)
-    counts = sorted((item["values"], item["counts"]) for item in pc.value_counts(places).to_pylist())
+    places: Numbers = np.array(assignment, np.int16)
+    order: Numbers = np.argsort(places, kind="stable")
+    ordered = content.take(pa.array(order))
+    counts: list[int] = np.bincount(places, minlength=partitions).tolist()
     result: list[tuple[int, ArrowRows]] = []
     start = 0
-    for partition, count in counts:
-        sequences = (
-            None if sequence is None else pc.add(order.slice(start, count).cast(pa.int64()), sequence).to_pylist()
-        )
-        result.append((partition, ArrowRows(ordered.slice(start, count), sequences)))
-        start += count
+    for partition, count in enumerate(counts):
+        if count:
+            taken = order[start : start + count]
+            sequences: list[int] | None = None if sequence is None else (taken + sequence).tolist()
+            result.append((partition, ArrowRows(ordered.slice(start, count), sequences)))
+            start += count
     return result
 
 
