@@ -112,7 +112,7 @@ class Log(Reading):
 
     def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
         """Store all of the records or none. Returns when they are durable."""
-        if len(records) < ARROW_FROM:
+        if isinstance(records, Record) or len(records) < ARROW_FROM:
             live, request = self._prepare_records(topic, records, producer)
         else:
             with self._preparing:

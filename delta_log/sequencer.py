@@ -43,15 +43,13 @@ class Sequencer:
         self.producers = Producers()
         self.producer_table: Live | None = None
 
-    def sequence(self, units: list[Unit]) -> Group:
+    def sequence(self, group: Group) -> None:
         """Offsets for every unit that can be stored; the others are told why not."""
-        group = Group(units)
-        for unit in units:
+        for unit in group.units:
             try:
                 self._sequence(group, unit)
             except LakelogError as error:
                 unit.error = error
-        return group
 
     def take_back(self, group: Group) -> None:
         """The group is not durable: its offsets are free again."""

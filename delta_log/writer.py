@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +26,7 @@ from delta_log.request_parts import Part, Request
 from delta_log.rows import Run
 from delta_log.sequencer import Group, Sequencer
 from delta_log.tail import ROW_OVERHEAD, Chunk, Tail, wake_all
-from delta_log.turns import AloneTurn, ThreadUnit, Turns
+from delta_log.turns import AloneTurn, ThreadUnit, Turn, Turns
 from delta_log.types import Appended, ProducerStamp
 
 _log = logging.getLogger(__name__)
@@ -75,24 +76,23 @@ class Writer:
     def append(self, live: Live, request: Request) -> Appended:
         """Store a request and return where; in the caller's own thread."""
         unit = ThreadUnit(live, request)
-        if self.turns.enter(unit):
-            unit.leads = True
-        else:
-            self._wait(unit)
+        with self._given_up_if_interrupted(unit):
+            unit.leads = self.turns.enter(unit)
             if not unit.leads:
-                return unit.answer()
-        self.lead_once()
+                unit.wait()
+            if unit.leads:
+                self.lead()
+                self.turns.hand_over()
         return unit.answer()
 
     def alone(self, action: Callable[[], None]) -> None:
         """Run something with no group under way."""
         turn = AloneTurn()
-        if not self.turns.enter(turn):
-            self._wait(turn)
-        try:
+        with self._given_up_if_interrupted(turn):
+            if not self.turns.enter(turn):
+                turn.wait()
             self.turns.leave(turn)
             action()
-        finally:
             self.turns.hand_over()
 
     def lead_once(self) -> None:
@@ -104,28 +104,25 @@ class Writer:
 
     def lead(self) -> None:
         """Write one group of all that waits."""
-        group = self.begin()
-        if group.frames:
-            try:
-                places = self.journal.append(group.frames, group.payloads)
-            except Exception as error:  # noqa: BLE001 - every unit of the group must be told
-                self.fail(group, error)
-                return
-            except BaseException as error:
-                self.fail(group, error)
-                raise
+        group = Group(self.turns.take())
+        try:
+            places = self._write(group)
+        except Exception as error:  # noqa: BLE001 - every unit of the group must be told
+            self.fail(group, error)
+        except BaseException as error:
+            self.fail(group, error)
+            raise
         else:
-            places = []
-        self.finish(group, places)
+            self.finish(group, places)
 
-    def begin(self) -> Group:
-        """Take what waits and give it offsets, tentatively."""
-        units = self.turns.take()
+    def _write(self, group: Group) -> Sequence[Place]:
+        """Give offsets, tentatively, and make what was given them durable."""
         if self.fatal is None:
-            return self.sequencer.sequence(units)
-        for unit in units:
+            self.sequencer.sequence(group)
+            return self.journal.append(group.frames, group.payloads) if group.frames else []
+        for unit in group.units:
             unit.error = self.fatal
-        return Group(units)
+        return []
 
     def finish(self, group: Group, places: Sequence[Place]) -> None:
         """The group is durable: make it visible, answer, and let the tables follow."""
@@ -188,9 +185,11 @@ class Writer:
         self.fatal = self.fatal or why or Closed()
         self.syncing.shutdown(wait=False)
 
-    def _wait(self, turn: ThreadUnit | AloneTurn) -> None:
+    @contextmanager
+    def _given_up_if_interrupted(self, turn: Turn) -> Generator[None]:
+        """Whoever leaves by an error, at whatever moment, leaves the queue and the lead to the others."""
         try:
-            turn.wait()
+            yield
         except BaseException:
             self.turns.give_up(turn)
             raise

@@ -257,10 +257,14 @@ def test_who_is_interrupted_while_he_waits_for_his_turn_does_not_take_the_lead_w
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(log.append, "t", [Record(b"a")])
         assert inside.wait(20)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         interrupting = pool.submit(interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            log.append("t", [Record(b"b")])
-        interrupting.result()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                log.append("t", [Record(b"b")])
+            interrupting.result()
+        finally:
+            signal.signal(signal.SIGINT, before)
         go_on.set()
         assert first.result(20).offsets() == [0]
     assert log.append("t", [Record(b"c")]).offsets() == [1]
@@ -287,3 +291,35 @@ def test_a_closed_log_says_so(place: Place):
             use()
     place.log = None
     assert values_of(place.open(), "t") == [b"v"]
+
+
+def test_a_failure_between_turn_and_journal_leaves_nobody_waiting(place: Place):
+    log = place.open()
+    log.create_topic("t")
+    hold_tables(log)
+    log.append("t", [Record(b"0")])
+    real = log._running.journal.append
+    inside, go_on = threading.Event(), threading.Event()
+    sequencer, turns = log._running.writer.sequencer, log._running.writer.turns
+
+    def slowly(*given: object) -> object:
+        inside.set()
+        assert go_on.wait(20)
+        return real(*given)  # type: ignore[arg-type]
+
+    def break_down(*_: object) -> None:
+        raise MemoryError("a test")
+
+    log._running.journal.append = slowly  # type: ignore[method-assign, assignment]
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(log.append, "t", [Record(b"1")])
+        assert inside.wait(20)
+        rest = [pool.submit(log.append, "t", [Record(b"2")]) for _ in range(2)]
+        eventually(lambda: len(turns._queue) == 2)
+        sequencer._give_offsets = break_down  # type: ignore[method-assign, assignment]
+        go_on.set()
+        assert first.result(20).offsets() == [1]
+        assert all(isinstance(failed.exception(20), OutcomeUnknown) for failed in rest)
+    assert log.offsets("t", 0).end_offset == 2
+    place.crash()
+    assert values_of(place.open(), "t") == [b"0", b"1"]
