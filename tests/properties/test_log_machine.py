@@ -24,7 +24,7 @@ from delta_log.schema import FILE_SCHEMA
 from delta_log.table import Table
 from delta_log.tabler import Tabler
 from delta_log.writer import Limits
-from tests.support.log_model import SHAPES, PartitionModel, Sent, TopicModel, as_arrow, read_with_delta_rs
+from tests.support.log_model import SHAPES, PartitionModel, Sent, TopicModel, as_arrow, check_at_rest
 from tests.support.logs import Place, everything, our_threads, replace_settings
 
 TOPICS, PRODUCERS = ("t", "u"), ("p", "q")
@@ -271,23 +271,12 @@ class LogMachine(RuleBasedStateMachine):
         try:
             if self.place.log is not None:
                 self.place.close()
-                self.check_at_rest()
+                check_at_rest(self.place.reader(), self.model, with_delta_rs=self.on_disk)
         finally:
             self.place.crash()
             self.no_background.stop()
             if self.directory is not None:
                 shutil.rmtree(self.directory)
-
-    def check_at_rest(self) -> None:
-        """Closed, the tables alone say all there is to say, to us and to other readers of Delta tables."""
-        reader = self.place.reader()
-        for topic, model in self.model.items():
-            for index, partition in enumerate(model.partitions):
-                assert everything(reader, topic, index) == partition.visible()
-            if self.on_disk:
-                assert read_with_delta_rs(reader.table_location(topic), model) == [
-                    record for partition in model.partitions for record in partition.visible()
-                ]
 
 
 class LocalLogMachine(LogMachine):

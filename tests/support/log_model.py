@@ -8,9 +8,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from hypothesis import strategies as st
 
-from delta_log import Appended, Record
+from delta_log import Appended, LogReader, Record
 from delta_log.reads import ConsumedRecord
 from delta_log.schema import HEADERS
+from tests.support.logs import everything
 
 #: What a record is made of: key, partition, how far from now, headers, and whether its value is null.
 KEYS = st.none() | st.sampled_from([b"", b"a", b"b", b"c"])
@@ -107,3 +108,13 @@ def read_with_delta_rs(location: str, model: TopicModel) -> list[ConsumedRecord]
         for row, time in zip(rows.to_pylist(), times, strict=True)
         if row["offset"] >= model.partitions[row["partition"]].start
     ]
+
+
+def check_at_rest(reader: LogReader, topics: dict[str, TopicModel], *, with_delta_rs: bool) -> None:
+    """Closed, the tables alone say all there is to say, to us and to other readers of Delta tables."""
+    for topic, model in topics.items():
+        for index, partition in enumerate(model.partitions):
+            assert everything(reader, topic, index) == partition.visible()
+        if with_delta_rs:
+            expected = [record for partition in model.partitions for record in partition.visible()]
+            assert read_with_delta_rs(reader.table_location(topic), model) == expected
