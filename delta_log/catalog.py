@@ -76,6 +76,10 @@ class Catalog:
         """The tables that are open."""
         return list(self._lives.values())
 
+    def opened(self, name: str) -> Live | None:
+        """A table if it is open already."""
+        return self._lives.get(name)
+
     def names(self) -> list[str]:
         """The topics there are, those that are closed among them."""
         names: list[str] = []

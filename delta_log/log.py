@@ -11,6 +11,7 @@ second. Everything here may be called from many threads.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -52,6 +53,7 @@ class Log(Reading):
         self._loops = LoopDoor(running.writer)
         self._settings = settings
         self._clock_ms = clock_ms
+        self._closing = threading.Lock()
         #: Many threads with large requests would starve those that write the tables: only so many prepare at once.
         self._preparing = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
@@ -136,6 +138,7 @@ class Log(Reading):
 
         Where the tables are behind it is refused at once, as a loop must not block.
         """
+        await self._own_off_the_loop(topic, producer)
         live, request = self._prepare_records(topic, records, producer)
         self._running.writer.check_room(live, request.size)
         return await self._loops.append(live, request)
@@ -143,6 +146,7 @@ class Log(Reading):
     async def append_arrow_async(
         self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
     ) -> Appended:
+        await self._own_off_the_loop(topic, producer)
         live, request = self._prepare_arrow(topic, table, producer)
         self._running.writer.check_room(live, request.size)
         return await self._loops.append(live, request)
@@ -210,7 +214,9 @@ class Log(Reading):
 
     def close(self) -> None:
         """Bring everything into the tables and let the root go."""
-        if not self._closed:
+        with self._closing:
+            if self._closed:
+                return
             super().close()
             self._let_go_of_readers()
             stop(self._running)
@@ -251,6 +257,13 @@ class Log(Reading):
         if producer is not None and self._running.writer.sequencer.producer_table is not None:
             own(self._running, self._running.writer.sequencer.producer_table)
         return live
+
+    async def _own_off_the_loop(self, topic: str, producer: ProducerStamp | None) -> None:
+        """Opening a table and taking it over wait for the disk: the first append to a topic does so in a thread."""
+        known = self._running.catalog.opened(topic)
+        remembers = producer is None or self._running.writer.sequencer.producer_table is not None
+        if known is None or not known.owned or not remembers:
+            await asyncio.to_thread(self._writable, topic, producer)
 
     def _wait_for_room(self, live: Live, size: int) -> None:
         """A thread may wait until the tables have caught up, within bounds."""

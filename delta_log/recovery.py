@@ -20,7 +20,7 @@ from delta_log.frames import DECISION, Frame, Place
 from delta_log.journal import Journal, Recovered
 from delta_log.journal_scan import FoundFrame, Lost
 from delta_log.live import PRODUCERS_TABLE, Live, PendingGroup
-from delta_log.tail import ROW_OVERHEAD, Chunk, Tail
+from delta_log.tail import Chunk, Tail, held_bytes
 from delta_log.writer import Writer
 
 _log = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ def _replay(live: Live, item: FoundFrame, report: Report) -> Chunk | str | None:
     chunk = Chunk(
         frame.base_offset,
         frame.count,
-        frame.length + ROW_OVERHEAD * frame.count,
+        held_bytes(frame),
         frame,
         item.place,
         lost=not item.sound,

@@ -13,7 +13,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -25,7 +25,12 @@ from delta_log.types import ProducerStamp
 _log = logging.getLogger(__name__)
 
 #: What a row costs beside its bytes when it is held as Python objects.
-ROW_OVERHEAD = 100
+_ROW_OVERHEAD: Final = 100
+
+
+def held_bytes(frame: Frame) -> int:
+    """About what the rows of a frame cost while they are kept at hand."""
+    return frame.length if frame.kind == ARROW else frame.length + _ROW_OVERHEAD * frame.count
 
 
 class PayloadReader(Protocol):

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, StorageRefused
+from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, ProducerError, StorageRefused
 from delta_log.frames import DECISION, Frame, Place, checksum
 from delta_log.journal import Journal
 from delta_log.live import Live, PendingGroup
@@ -25,7 +25,7 @@ from delta_log.producers import Producers
 from delta_log.request_parts import Part, Request
 from delta_log.rows import Run
 from delta_log.sequencer import Group, Sequencer
-from delta_log.tail import ROW_OVERHEAD, Chunk, Tail, wake_all
+from delta_log.tail import Chunk, Tail, held_bytes, wake_all
 from delta_log.turns import AloneTurn, ThreadUnit, Turn, Turns
 from delta_log.types import Appended, ProducerStamp
 
@@ -151,14 +151,18 @@ class Writer:
             self._follower.notice(live)
 
     def fail(self, group: Group, error: BaseException) -> None:
-        """The group is not durable: its offsets are free again, unless nothing may be written any more."""
+        """The group is not durable: its offsets are free again, unless nothing may be written any more.
+
+        A refusal by the rules of sequence may rest on a predecessor in this very group, which is not stored after all.
+        """
         self.sequencer.take_back(group)
         if not isinstance(error, LakelogError):
             self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
             error = OutcomeUnknown("the request", repr(error))
         for unit in group.units:
             if unit not in group.settled:
-                unit.error = unit.error or error
+                final = unit.error is not None and not isinstance(unit.error, ProducerError)
+                unit.error = unit.error if final else error
                 unit.result = None
         self._answer(group)
 
@@ -202,7 +206,7 @@ class Writer:
 
     def _chunk(self, frame: Frame, place: Place, part: Part | None, stamp: ProducerStamp | None) -> Chunk:
         """What the tail holds of a frame that was just written."""
-        size = frame.length + ROW_OVERHEAD * frame.count
+        size = held_bytes(frame)
         keep = part is not None and self.untabled < self.limits.memory_bytes
         run = Run(frame.base_offset, part.rows, stamp) if keep and part is not None else None
         return Chunk(frame.base_offset, frame.count, size, frame, place, run)

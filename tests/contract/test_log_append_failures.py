@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from delta_log import Log, Record
+from delta_log import Log, ProducerStamp, Record
 from delta_log.errors import (
     OutcomeUnknown,
     StorageRefused,
@@ -134,3 +134,46 @@ def test_a_failure_between_turn_and_journal_leaves_nobody_waiting(place: Place):
     assert log.offsets("t", 0).end_offset == 2
     place.crash()
     assert values_of(place.open(), "t") == [b"0", b"1"]
+
+
+def test_a_refusal_that_rests_on_a_predecessor_which_was_not_stored_is_not_final(place: Place):
+    """The second request breaks the rules only if the first, of the same group, is stored; it is not."""
+    log = place.open()
+    log.create_topic("t")
+    log.append("t", [Record(b"first")], producer=ProducerStamp("p", 0, 0))
+    writer, journal = log._running.writer, log._running.journal
+    real = journal.append
+
+    def refuse(*_: object) -> None:
+        raise StorageRefused("the journal", "a test")
+
+    holding, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        holding.set()
+        go_on.wait(20)
+
+    with ThreadPoolExecutor(3) as pool:
+        held = pool.submit(writer.alone, hold)
+        assert holding.wait(20)
+        one = pool.submit(log.append, "t", [Record(b"a")], producer=ProducerStamp("p", 0, 1))
+        eventually(lambda: len(writer.turns._queue) == 1)
+        other = pool.submit(log.append, "t", [Record(b"b")], producer=ProducerStamp("p", 0, 1))
+        eventually(lambda: len(writer.turns._queue) == 2)
+        journal.append = refuse  # type: ignore[method-assign, assignment]
+        go_on.set()
+        held.result()
+        assert isinstance(one.exception(), StorageRefused)
+        assert isinstance(other.exception(), StorageRefused)
+    journal.append = real  # type: ignore[method-assign]
+    assert log.append("t", [Record(b"b")], producer=ProducerStamp("p", 0, 1)).offsets() == [1]
+
+
+def test_two_threads_may_close_at_once(place: Place):
+    log = place.open()
+    log.create_topic("t")
+    log.append("t", [Record(b"v")])
+    with ThreadPoolExecutor(2) as pool:
+        for closed in [pool.submit(log.close) for _ in range(2)]:
+            closed.result(20)
+    assert values_of(place.open(), "t") == [b"v"]
