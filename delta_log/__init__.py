@@ -5,10 +5,10 @@
 
 from delta_log.catalog import TopicInfo
 from delta_log.errors import LakelogError
+from delta_log.fetched import ConsumedRecord, Fetched
 from delta_log.log import Log
 from delta_log.log_reader import LogReader
 from delta_log.opening import Settings
-from delta_log.reads import ConsumedRecord, Fetched
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.types import Appended, OffsetRange, PartitionOffsets, ProducerStamp, Record
 from delta_log.writer import Limits

@@ -12,8 +12,9 @@ from typing import Final, Self
 from delta_log.catalog import Catalog, TopicInfo
 from delta_log.disk import no_probe
 from delta_log.errors import Closed, InvalidRequest, LakelogError, ReadOnly, UnknownPartition, UnknownTopic
+from delta_log.fetched import NO_LIMIT, Fetched, FetchLimits
 from delta_log.live import Live
-from delta_log.reads import NO_LIMIT, Fetched, FetchLimits, Reader
+from delta_log.reads import Reader
 from delta_log.roots import Root, as_root, open_root
 from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
 from delta_log.tail import PayloadReader, Waiter

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
+from delta_log.schema import ROW_GROUP
 from delta_log.stores.protocol import Store
 
-ROW_GROUP: Final = 10_000
 _SEAL: Final = b"lkl1"
 _SEAL_SIZE: Final = 8
 #: The footer's length and the magic behind it.

@@ -25,6 +25,9 @@ FILE_SCHEMA: Final = pa.schema(
     ]
 )
 
+#: Rows of a row group: what a small read of a large file must decode.
+ROW_GROUP: Final = 10_000
+
 #: What a reader of records is given.
 RECORD_COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 

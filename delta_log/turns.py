@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Final, Protocol
 
@@ -23,7 +24,7 @@ class Turn(Protocol):
         ...
 
 
-class Unit:
+class Unit(ABC):
     """One request in the queue. A subclass says how its owner is told."""
 
     __slots__ = ("error", "live", "request", "result")
@@ -34,14 +35,14 @@ class Unit:
         self.result: Appended | None = None
         self.error: BaseException | None = None
 
-    def lead(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def lead(self) -> None: ...
 
+    @abstractmethod
     def done(self) -> None:
         """`result` or `error` is set."""
-        raise NotImplementedError
 
-    def deliver(self) -> None:
+    def deliver(self) -> None:  # noqa: B027 - most have nothing to do then
         """All of the group are done."""
 
 

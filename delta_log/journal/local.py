@@ -48,7 +48,10 @@ _log = logging.getLogger(__name__)
 
 
 class LocalJournal:
-    """Written by one thread at a time; `read` and `release` may come from others."""
+    """Written by one thread at a time; `read` and `release` may come from others.
+
+    One class past 300 lines: writing, rolling, recovering and recycling share one file and where it is synced to.
+    """
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from hypothesis import strategies as st
 
 from delta_log import Appended, LogReader, Record
-from delta_log.reads import ConsumedRecord
+from delta_log.fetched import ConsumedRecord
 from delta_log.schema import HEADERS
 from tests.support.logs import everything
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from delta_log import Log, LogReader, Settings
 from delta_log.errors import OutcomeUnknown, StorageRefused
-from delta_log.reads import ConsumedRecord
+from delta_log.fetched import ConsumedRecord
 from delta_log.roots import LocalRoot, MemoryRoot, Root
 from delta_log.stores import Entry, Store
 from delta_log.stores.protocol import Blob

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
-from delta_log.parquet import ROW_GROUP, Codec, encode_parquet, read_file, read_row_groups, sealed_footer, time_bounds
-from delta_log.schema import FILE_SCHEMA
+from delta_log.parquet import Codec, encode_parquet, read_file, read_row_groups, sealed_footer, time_bounds
+from delta_log.schema import FILE_SCHEMA, ROW_GROUP
 from delta_log.stores import MemoryStore
 from delta_log.topic_config import TopicConfig
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log.errors import OffsetOutOfRange
+from delta_log.fetched import FetchLimits, Gathered, between, fitting
 from delta_log.log_reader import _chosen
-from delta_log.reads import FetchLimits, _between, _fitting, _Gathered, check_range
+from delta_log.reads import check_range
 from delta_log.rows import RowBlock, Run, headers_array, to_batches
 from delta_log.schema import RECORD_COLUMNS
 
@@ -32,7 +33,7 @@ rising = st.lists(st.integers(0, 50), min_size=1, max_size=20, unique=True).map(
 
 @given(rising, st.integers(-2, 55), st.integers(-2, 55))
 def test_between_is_a_filter_by_offset(offsets: list[int], low: int, high: int):
-    found = _between(batch_of(offsets), low, high).column("offset").to_pylist()
+    found = between(batch_of(offsets), low, high).column("offset").to_pylist()
     assert found == [offset for offset in offsets if low <= offset < high]
 
 
@@ -44,13 +45,13 @@ def test_as_many_rows_fit_as_their_sizes_say(headers: list[Any], room: int, skip
         for row in batch.to_pylist()
     ]
     expected = next((n for n in range(len(sizes)) if sum(sizes[: n + 1]) > room), len(sizes))
-    assert _fitting(batch, room) == expected
+    assert fitting(batch, room) == expected
 
 
 def test_rows_fit_whatever_columns_they_have():
     batch = batch_of([1, 2, 3])
-    assert _fitting(batch.select(["offset"]), 48) == 2
-    assert _fitting(batch.select(["offset", "value"]), 48) == 1
+    assert fitting(batch.select(["offset"]), 48) == 2
+    assert fitting(batch.select(["offset", "value"]), 48) == 1
     assert headers_array([None]).null_count == 1
 
 
@@ -58,7 +59,7 @@ def test_rows_fit_whatever_columns_they_have():
 def test_a_fetch_is_a_prefix_of_what_is_wanted_and_never_empty_where_there_is_something(
     offsets: list[int], start: int, records: int, size: int, end: int
 ):
-    gathered = _Gathered(start, FetchLimits(records, size))
+    gathered = Gathered(start, FetchLimits(records, size))
     for part in (offsets[:3], offsets[3:7], offsets[7:]):
         if part:
             gathered.take(batch_of(part), end)
@@ -75,7 +76,7 @@ def test_a_fetch_is_a_prefix_of_what_is_wanted_and_never_empty_where_there_is_so
 
 
 def test_a_full_fetch_takes_nothing_more():
-    gathered = _Gathered(0, FetchLimits(records=2))
+    gathered = Gathered(0, FetchLimits(records=2))
     gathered.take(batch_of([0, 1, 2]), 100)
     gathered.take(batch_of([3, 4]), 100)
     assert (gathered.next_offset, gathered.full) == (2, True)
