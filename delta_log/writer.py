@@ -126,6 +126,18 @@ class Writer:
 
     def finish(self, group: Group, places: Sequence[Place]) -> None:
         """The group is durable: make it visible, answer, and let the tables follow."""
+        try:
+            pending = self._show(group, places)
+        except Exception as error:  # noqa: BLE001 - whoever waits must be told
+            _log.exception("what is durable could not be shown; it will be after a restart")
+            self._break_down(group, error)
+            pending = []
+        self._answer(group)
+        for live in pending:
+            self._follower.notice(live)
+
+    def _show(self, group: Group, places: Sequence[Place]) -> list[Live]:
+        """Move the high watermarks; returns the tables that have something to follow."""
         pending: dict[Live, PendingGroup] = {}
         ends: dict[Tail, int] = {}
         written = zip(group.frames, group.payloads, places, group.parts, strict=True)
@@ -146,9 +158,14 @@ class Writer:
             self.freed(-owned.size)
         for tail, end in ends.items():
             wake_all(tail.advance(end))
-        self._answer(group)
-        for live in pending:
-            self._follower.notice(live)
+        return list(pending)
+
+    def _break_down(self, group: Group, error: Exception) -> None:
+        """Nobody knows what state this process is in: nothing is written any more, and nothing is said for sure."""
+        self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
+        for unit in group.units:
+            if unit not in group.settled and unit.error is None:
+                unit.result, unit.error = None, OutcomeUnknown("the request", repr(error))
 
     def fail(self, group: Group, error: BaseException) -> None:
         """The group is not durable: its offsets are free again, unless nothing may be written any more.

@@ -177,3 +177,21 @@ def test_two_threads_may_close_at_once(place: Place):
         for closed in [pool.submit(log.close) for _ in range(2)]:
             closed.result(20)
     assert values_of(place.open(), "t") == [b"v"]
+
+
+def test_what_is_durable_and_cannot_be_shown_is_called_unknown_and_is_there_after_a_restart(place: Place):
+    log = place.open()
+    log.create_topic("t")
+    writer = log._running.writer
+
+    def break_down(*_: object) -> None:
+        raise MemoryError("a test")
+
+    writer._chunk = break_down  # type: ignore[method-assign, assignment]
+    with pytest.raises(OutcomeUnknown):
+        log.append("t", [Record(b"durable")])
+    with pytest.raises(StorageRefused):
+        log.append("t", [Record(b"refused")])
+    assert log.offsets("t", 0).end_offset == 0
+    place.crash()
+    assert values_of(place.open(), "t") == [b"durable"]
