@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_log.schema import RECORD_COLUMNS, ROW_GROUP
+from delta_log.schema import RECORD_COLUMNS
 from delta_log.types import Header
 
 _ROW_BYTES: Final = 24
@@ -80,10 +80,9 @@ class Gathered:
         self._bytes = 0
 
     @property
-    def wanted_rows(self) -> int:
-        """How many rows to read at once: all that may be given, where it is known, else a little."""
-        by_bytes = NO_LIMIT if self.limits.bytes >= NO_LIMIT else max(ROW_GROUP, self.limits.bytes // 256)
-        return max(1, min(self.limits.records - self._rows, by_bytes))
+    def room(self) -> FetchLimits:
+        """What may still be given: no more than that is read at once."""
+        return FetchLimits(max(1, self.limits.records - self._rows), max(1, self.limits.bytes - self._bytes))
 
     def take(self, batch: pa.RecordBatch, end: int) -> None:
         """As much of a batch as is wanted: from the next offset on, below `end`, within the limits."""

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
-from delta_log.schema import ROW_GROUP
+from delta_log.schema import ROW_GROUP, ROW_GROUP_BYTES
 from delta_log.stores.protocol import Store
 
 _SEAL: Final = b"lkl1"
@@ -46,7 +46,7 @@ def encode_parquet(table: pa.Table, codec: Codec, *, ordered_by: Sequence[str]) 
     pq.write_table(
         table,
         sink,
-        row_group_size=ROW_GROUP,
+        row_group_size=rows_of_a_group(table),
         compression=codec.name,
         compression_level=codec.level,
         use_dictionary=False,
@@ -55,6 +55,13 @@ def encode_parquet(table: pa.Table, codec: Codec, *, ordered_by: Sequence[str]) 
         store_schema=False,
     )
     return seal(sink.getvalue())
+
+
+def rows_of_a_group(table: pa.Table) -> int:
+    """As many as a reader who wants a few of them should have to decode."""
+    if table.nbytes <= ROW_GROUP_BYTES:
+        return ROW_GROUP
+    return max(1, min(ROW_GROUP, ROW_GROUP_BYTES * table.num_rows // table.nbytes))
 
 
 def seal(data: pa.Buffer) -> pa.Buffer:
@@ -95,22 +102,24 @@ def read_row_groups(
     high: int,
     order: str = "offset",
     rows: int = ROW_GROUP,
+    size: int = ROW_GROUP_BYTES,
 ) -> Iterator[pa.Table]:
-    """The rows of a file whose row groups may hold low ≤ order < high, about `rows` of them at a time."""
+    """The rows of a file whose row groups may hold low ≤ order < high, about `rows` or `size` bytes at a time."""
     with _opened(store, path) as file:
-        for groups in _batched(file, _overlapping(file, order, low, high), rows):
+        for groups in _batched(file, _overlapping(file, order, low, high), rows, size):
             yield file.read_row_groups(groups, columns=list(columns), use_threads=len(groups) > 1)
 
 
-def _batched(file: pq.ParquetFile, groups: Iterator[int], rows: int) -> Iterator[list[int]]:
+def _batched(file: pq.ParquetFile, groups: Iterator[int], rows: int, size: int) -> Iterator[list[int]]:
     taken: list[int] = []
-    held = 0
+    held = held_bytes = 0
     for group in groups:
+        about = file.metadata.row_group(group)
         taken.append(group)
-        held += file.metadata.row_group(group).num_rows
-        if held >= rows:
+        held, held_bytes = held + about.num_rows, held_bytes + about.total_byte_size
+        if held >= rows or held_bytes >= size:
             yield taken
-            taken, held = [], 0
+            taken, held, held_bytes = [], 0, 0
     if taken:
         yield taken
 

@@ -90,7 +90,7 @@ class Reader:
         for file in files_from(live.table.snapshot.files(partition), start):
             if file.max_timestamp_ms < timestamp_ms or file.base_offset >= first:
                 continue
-            for part in self._row_groups(live, file, start, end, ("offset", "timestamp")):
+            for part in self._row_groups(live, file, start, end, ("offset", "timestamp"), FetchLimits()):
                 found = first_at_or_after(part, wanted, start)
                 if found is not None:
                     return found
@@ -138,7 +138,7 @@ class Reader:
         for file in files:
             if file.base_offset >= end:
                 break
-            for part in self._row_groups(live, file, gathered.next_offset, end, columns, gathered.wanted_rows):
+            for part in self._row_groups(live, file, gathered.next_offset, end, columns, gathered.room):
                 for batch in part.to_batches():
                     gathered.take(batch, end)
                 if gathered.full:
@@ -149,12 +149,19 @@ class Reader:
         gathered.next_offset = end
 
     def _row_groups(
-        self, live: Live, file: DataFile, low: int, high: int, columns: Sequence[str], rows: int = NO_LIMIT
+        self, live: Live, file: DataFile, low: int, high: int, columns: Sequence[str], room: FetchLimits
     ) -> Iterator[pa.Table]:
         path = live.table.path(file.path)
         try:
             yield from read_row_groups(
-                live.table.store, path, columns, low=low, high=high, order=live.rows.order, rows=rows
+                live.table.store,
+                path,
+                columns,
+                low=low,
+                high=high,
+                order=live.rows.order,
+                rows=room.records,
+                size=room.bytes,
             )
         except FileNotFoundError as error:
             self._follow(live)

@@ -27,6 +27,8 @@ FILE_SCHEMA: Final = pa.schema(
 
 #: Rows of a row group: what a small read of a large file must decode.
 ROW_GROUP: Final = 10_000
+#: Of large records fewer: so many bytes, as they are before they are compressed.
+ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 
 #: What a reader of records is given.
 RECORD_COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
 from delta_log.parquet import Codec, encode_parquet, read_file, read_row_groups, sealed_footer, time_bounds
-from delta_log.schema import FILE_SCHEMA, ROW_GROUP
+from delta_log.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES
 from delta_log.stores import MemoryStore
 from delta_log.topic_config import TopicConfig
 
@@ -180,3 +180,18 @@ def test_milliseconds_enclose_the_microseconds_of_a_file(times):
 
 
 LARGE, _ = stored(rows(*range(25_000)))
+
+
+def test_a_reader_of_a_few_large_records_need_not_decode_many():
+    count, size = 200, 500_000
+    columns = [pa.array(range(count)), *[pa.nulls(count, kind) for kind in FILE_SCHEMA.types[1:]]]
+    columns[1] = pa.repeat(pa.scalar(0, FILE_SCHEMA.field("timestamp").type), count)
+    columns[3] = pa.array([bytes(size)] * count, pa.binary())
+    table = pa.Table.from_arrays(columns, schema=FILE_SCHEMA)
+    store = MemoryStore()
+    store.put("file", encode_parquet(table, Codec(), ordered_by=("offset", "timestamp")))
+    parts = list(read_row_groups(store, "file", ["offset", "value"], low=0, high=count, rows=count, size=1))
+    assert max(part.num_rows for part in parts) * size <= ROW_GROUP_BYTES
+    assert sum(part.num_rows for part in parts) == count
+    few = next(read_row_groups(store, "file", ["offset", "value"], low=100, high=count, rows=1))
+    assert few.num_rows * size <= ROW_GROUP_BYTES
