@@ -1,23 +1,14 @@
-"""The laws of retention, folding, compaction and key compaction, over any sizes, gaps and clocks."""
+"""The laws of retention, folding and compaction, over any sizes, gaps and clocks."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
-import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log.compaction import Bin, plan_compaction, plan_fold
-from delta_log.key_compaction import (
-    KeyCompactionLimits,
-    TombstoneMark,
-    latest_offsets,
-    plan_key_compaction,
-    surviving,
-)
 from delta_log.retention import DeleteRecordsPlan, OutsideLog, plan_delete_records, plan_retention
 from delta_log.types import DataFile
+from tests.support.data_files import merged
 
 NOW = 1_000_000
 
@@ -36,21 +27,6 @@ def partitions(draw: st.DrawFn, *, honest: bool = False, max_size: int = 400) ->
         files.append(DataFile(f"{offset}", 0, offset, offset + count - 1, count, size, *stamps, at))
         offset += count
     return files
-
-
-def merged(inputs: Sequence[DataFile]) -> DataFile:
-    first, last = inputs[0], inputs[-1]
-    return DataFile(
-        f"{first.path}+{len(inputs)}",
-        first.partition,
-        first.base_offset,
-        last.last_offset,
-        sum(f.count for f in inputs),
-        sum(f.size for f in inputs),
-        min(f.min_timestamp_ms for f in inputs),
-        max(f.max_timestamp_ms for f in inputs),
-        first.modified_ms,
-    )
 
 
 def after(files: list[DataFile], bins: list[Bin]) -> list[DataFile]:
@@ -253,81 +229,3 @@ def test_compacted_files_are_neighbours_in_order_disjoint_and_within_bounds(file
 @given(partitions(honest=True), compaction_limits())
 def test_planned_again_after_a_compaction_there_is_nothing_to_do(files, limits):
     assert plan_compaction(after(files, plan_compaction(files, **limits)), **limits) == []
-
-
-KEYS = st.none() | st.sampled_from([b"", b"a", b"b", b"c"])
-ROWS = st.lists(st.tuples(KEYS, st.none() | st.sampled_from([b"", b"x"])), max_size=30)
-
-
-def table(rows: dict[int, tuple[bytes | None, bytes | None]]) -> pa.Table:
-    return pa.table(
-        {
-            "offset": pa.array(list(rows), pa.int64()),
-            "timestamp": pa.array([0] * len(rows), pa.timestamp("us", "UTC")),
-            "key": pa.array([key for key, _ in rows.values()], pa.binary()),
-            "value": pa.array([value for _, value in rows.values()], pa.binary()),
-        }
-    )
-
-
-@given(ROWS, st.integers(0, 30), st.integers(0, 30))
-def test_survivors_are_those_of_a_plain_dict(rows, dirty_from, tombstones_below):
-    numbered = dict(enumerate(rows))
-    newest = {key: offset for offset, (key, _) in numbered.items() if offset >= dirty_from}
-    expected = [
-        offset
-        for offset, (key, value) in numbered.items()
-        if key is None or (offset >= newest.get(key, 0) and (value is not None or offset >= tombstones_below))
-    ]
-    whole = table(numbered)
-    mask = surviving(whole, latest=latest_offsets(whole.slice(dirty_from)), tombstones_below=tombstones_below)
-    assert whole.filter(mask).column("offset").to_pylist() == expected
-
-
-def values(rows: dict[int, tuple[bytes | None, bytes | None]]) -> dict[bytes, bytes]:
-    """What a reader of the whole log ends up with."""
-    state: dict[bytes, bytes | None] = {key: value for key, value in rows.values() if key is not None}
-    return {key: value for key, value in state.items() if value is not None}
-
-
-@given(
-    st.lists(st.tuples(ROWS, st.integers(0, 60)), max_size=8),
-    st.integers(0, 100),
-    st.sampled_from([0.0, 0.3, 0.9]),
-)
-@settings(deadline=None)
-def test_a_life_of_passes_never_changes_what_readers_end_with_nor_drops_a_tombstone_early(
-    arrivals, delete_retention_ms, ratio
-):
-    """A reader under way when a pass comes has delete.retention.ms to read on, and is not misled."""
-    limits = KeyCompactionLimits(0, None, ratio, delete_retention_ms, 0)
-    live: dict[int, tuple[bytes | None, bytes | None]] = {}
-    whole: dict[int, tuple[bytes | None, bytes | None]] = {}
-    first_seen: dict[int, int] = {}
-    files: list[DataFile] = []
-    mark: TombstoneMark | None = None
-    dirty_from = end = now = 0
-    for rows, passed in arrivals:
-        now += passed
-        if rows:
-            files.append(DataFile(f"{end}", 0, end, end + len(rows) - 1, len(rows), len(rows), now, now, now))
-        new = dict(enumerate(rows, start=end))
-        live, whole, end = {**live, **new}, {**whole, **new}, end + len(rows)
-        facts = {"log_start": 0, "end": end, "limits": limits, "now_ms": now}
-        plan = plan_key_compaction(files, dirty_from=dirty_from, mark=mark, **facts)
-        if plan is None:
-            continue
-        before = table(live)
-        dirty = before.slice(sum(offset < plan.dirty[0].base_offset for offset in live))
-        mask = surviving(before, latest=latest_offsets(dirty), tombstones_below=plan.tombstones_below)
-        kept = before.filter(mask).column("offset").to_pylist()
-        for offset in live.keys() - set(kept):
-            key, value = live[offset]
-            replaced = any(live[later][0] == key for later in live if later > offset)
-            assert replaced or (value is None and now - first_seen[offset] > delete_retention_ms)
-        live = {offset: live[offset] for offset in kept}
-        first_seen.update({offset: now for offset in live if offset not in first_seen})
-        assert values(live) == values(whole)
-        files = [replace(merged(plan.inputs), path=f"pass at {end}")]
-        dirty_from, mark = plan.horizon, plan.mark_after(now)
-        assert plan_key_compaction(files, dirty_from=dirty_from, mark=mark, **facts) is None
