@@ -18,8 +18,9 @@ from benchmarks.rows import Row, over_turns, percentile
 from benchmarks.sizes import Size
 from benchmarks.topics import PARTITIONS, fill_topic, topic_files
 from delta_log.log import Log
-from delta_log.parquet import Codec, encode_parquet
+from delta_log.parquet import encode_parquet
 from delta_log.schema import FILE_SCHEMA, HEADERS, RECORD_COLUMNS, TIMESTAMP
+from delta_log.topic_config import ParquetCodec
 from delta_log.types import Record
 
 SMALL, LARGE = 200, 130_000
@@ -89,7 +90,7 @@ def _encode_requests(requests: Sequence[Sequence[Record]]) -> None:
             keys[partition] += [given[index] for index in indexes]
             values[partition] += [contents[index] for index in indexes]
     for partition in range(PARTITIONS):
-        encode_parquet(file_table(keys[partition], values[partition]), Codec(), ordered_by=_ORDERED_BY)
+        encode_parquet(file_table(keys[partition], values[partition]), ParquetCodec(), ordered_by=_ORDERED_BY)
 
 
 def file_table(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> pa.Table:
@@ -158,7 +159,7 @@ def _encodes(records: Sequence[Record], size: Size) -> Iterator[Row]:
     rates: list[float] = []
     for _ in range(size.turns + 1):
         began = perf_counter()
-        encode_parquet(table, Codec(), ordered_by=_ORDERED_BY)
+        encode_parquet(table, ParquetCodec(), ordered_by=_ORDERED_BY)
         rates.append(table.num_rows / (perf_counter() - began))
     yield over_turns(rates[1:], "records/s", name="baseline.encode")
     yield over_turns([rate * RECORD_BYTES / _MB for rate in rates[1:]], "MB/s", name="baseline.encode")

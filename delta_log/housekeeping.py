@@ -6,7 +6,6 @@ reaches, and so late a Delta stream may come.
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import Final
 
@@ -21,7 +20,6 @@ from delta_log.table import Table
 CHECKPOINT_EVERY: Final = 100
 #: A base offset, then the epoch of who wrote it; a job's name stands where an epoch would.
 _OWNERS_FILE: Final = re.compile(r"\d{20}-(?P<epoch>\d+)-.+\.parquet")
-_log = logging.getLogger(__name__)
 
 
 def write_checkpoint(table: Table, probe: Probe = no_probe) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
 from delta_log.schema import ROW_GROUP, ROW_GROUP_BYTES
 from delta_log.stores.protocol import Store
+from delta_log.topic_config import ParquetCodec
 
 _SEAL: Final = b"lkl1"
 _SEAL_SIZE: Final = 8
@@ -32,15 +32,7 @@ _END_SIZE: Final = 8
 _END_GUESS: Final = 32 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
-    """A parquet codec with its level; None where the codec knows none."""
-
-    name: str = "zstd"
-    level: int | None = 1
-
-
-def encode_parquet(table: pa.Table, codec: Codec, *, ordered_by: Sequence[str]) -> pa.Buffer:
+def encode_parquet(table: pa.Table, codec: ParquetCodec, *, ordered_by: Sequence[str]) -> pa.Buffer:
     """A complete file. No dictionaries: keys and values of a log seldom repeat enough to pay for them."""
     sink = pa.BufferOutputStream()
     pq.write_table(

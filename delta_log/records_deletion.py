@@ -8,7 +8,6 @@ from typing import Final
 
 from delta_log.errors import OffsetOutOfRange, PlanOutdated
 from delta_log.live import Live
-from delta_log.parquet import Codec
 from delta_log.retention import HIGH_WATERMARK, DeleteRecordsPlan, OutsideLog, plan_delete_records
 from delta_log.rewrite import cut_file, move_log_start, remove_files
 
@@ -56,7 +55,7 @@ def _delete(live: Live, partition: int, wanted: int, clock_ms: Callable[[], int]
     if plan.remove:
         remove_files(live.table, live.id, plan.remove, clock_ms)
     if plan.rewrite is not None:
-        codec = Codec(*live.config.parquet_codec)
+        codec = live.config.parquet_codec
         cut_file(live.table, live.id, plan.rewrite, plan.new_log_start, live.rows.schema, codec, clock_ms)
     tail.drop_below(tail.start)
     return plan

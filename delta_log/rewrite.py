@@ -18,9 +18,10 @@ from delta_log.compaction import Bin
 from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError, PlanOutdated
-from delta_log.parquet import Codec, encode_parquet, read_file, time_bounds
+from delta_log.parquet import encode_parquet, read_file, time_bounds
 from delta_log.snapshot import Snapshot, start_txn
 from delta_log.table import Table
+from delta_log.topic_config import ParquetCodec
 from delta_log.types import DataFile
 
 Clock = Callable[[], int]
@@ -31,7 +32,7 @@ def merge_files(
     topic_id: str,
     bin_: Bin,
     schema: pa.Schema,
-    codec: Codec,
+    codec: ParquetCodec,
     clock_ms: Clock,
     probe: Probe = no_probe,
 ) -> int:
@@ -48,7 +49,7 @@ def merge_files(
 
 
 def cut_file(
-    table: Table, topic_id: str, file: DataFile, before: int, schema: pa.Schema, codec: Codec, clock_ms: Clock
+    table: Table, topic_id: str, file: DataFile, before: int, schema: pa.Schema, codec: ParquetCodec, clock_ms: Clock
 ) -> int:
     """Rewrite a file without its rows below an offset."""
     rows = _read_current(table, file, schema)
@@ -152,7 +153,7 @@ def _removes(files: Sequence[DataFile], now_ms: int, *, data_change: bool) -> li
 
 
 def _write(
-    table: Table, rows: pa.Table, partition: int, codec: Codec, low: int, high: int, modified_ms: int
+    table: Table, rows: pa.Table, partition: int, codec: ParquetCodec, low: int, high: int, modified_ms: int
 ) -> DataFile:
     order = rows.column("offset")
     base, last = order[0].as_py(), order[rows.num_rows - 1].as_py()

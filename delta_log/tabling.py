@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -19,13 +18,11 @@ from delta_log.errors import NotOwner, OutcomeUnknown, PlanOutdated
 from delta_log.journal import Journal
 from delta_log.journal_care import release_journal
 from delta_log.live import Live, PendingGroup
-from delta_log.parquet import Codec, encode_parquet, time_bounds
+from delta_log.parquet import encode_parquet, time_bounds
 from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn
 from delta_log.tail import Chunk, Tail
 from delta_log.types import DataFile, OffsetRange
 from delta_log.writer import Writer
-
-_log = logging.getLogger(__name__)
 
 
 class TailMemory:
@@ -147,7 +144,7 @@ class Tabling:
         partition = share.index if live.rows.partitioned else -1
         name = f"{base:020d}-{commit_id}.parquet"
         path = f"partition={partition}/{name}" if partition >= 0 else name
-        data = encode_parquet(table, Codec(*live.config.parquet_codec), ordered_by=(live.rows.order, "timestamp"))
+        data = encode_parquet(table, live.config.parquet_codec, ordered_by=(live.rows.order, "timestamp"))
         live.table.store.put(live.table.path(path), data)
         self._at("table.file_written")
         low, high = time_bounds(table)

@@ -24,8 +24,8 @@ __all__ = ["SETTINGS", "Described", "ParquetCodec", "Setting", "Source", "TopicC
 class ParquetCodec(NamedTuple):
     """As pyarrow names it; level None is the codec's own default."""
 
-    name: str
-    level: int | None
+    name: str = "zstd"
+    level: int | None = 1
 
 
 class Described(NamedTuple):

@@ -10,10 +10,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from delta_log.actions import Action, Add, CommitInfo, Remove
 from delta_log.catalog import Catalog
 from delta_log.compaction import plan_fold
-from delta_log.conflicts import Kind
 from delta_log.deletion import carry_out_deletion
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, StorageRefused, TopicClosed
@@ -21,12 +19,12 @@ from delta_log.housekeeping import clean_history, delete_orphans, is_checkpoint_
 from delta_log.journal import Journal
 from delta_log.journal_care import copy_forward
 from delta_log.live import PRODUCERS_TABLE, Live, producer_batch, producer_rows
-from delta_log.parquet import Codec, encode_parquet, read_file
+from delta_log.parquet import encode_parquet, read_file
 from delta_log.producers import survivors
 from delta_log.retention import RetentionPlan, plan_retention
-from delta_log.rewrite import merge_files, move_log_start, remove_files
+from delta_log.rewrite import merge_files, move_log_start, remove_files, replace_files, rewritten_name
 from delta_log.schema import PRODUCERS_SCHEMA
-from delta_log.snapshot import Snapshot
+from delta_log.topic_config import ParquetCodec
 from delta_log.topic_plans import DELETED
 from delta_log.types import DataFile
 from delta_log.writer import Writer
@@ -114,7 +112,7 @@ class Upkeep:
                 max_bytes=min(FOLD_BYTES, live.config.segment_bytes),
                 segment_ms=live.config.segment_ms,
             ):
-                codec = Codec(*live.config.parquet_codec)
+                codec = live.config.parquet_codec
                 merge_files(live.table, live.id, bin_, live.rows.schema, codec, self._clock_ms, self._at)
                 self._at("fold.committed")
                 folded += 1
@@ -203,21 +201,12 @@ class Upkeep:
         kept = {id(row) for row in survivors([row for _, row in numbered]) if row.timestamp_ms >= silent_since}
         kept = kept or {id(numbered[-1][1])}
         batch = producer_batch([(seq, row) for seq, row in numbered if id(row) in kept])
-        data = encode_parquet(pa.Table.from_batches([batch]), Codec(), ordered_by=("commit_seq",))
+        data = encode_parquet(pa.Table.from_batches([batch]), ParquetCodec(), ordered_by=("commit_seq",))
         base, last = batch.column(0)[0].as_py(), batch.column(0)[-1].as_py()
-        name = f"{base:020d}-{self._epoch}-fold-{last}.parquet"
+        name = f"{base:020d}-{rewritten_name(self._epoch)}.parquet"
         live.table.store.put(live.table.path(name), data)
-        now = self._clock_ms()
-        fresh = DataFile(name, -1, base, last, batch.num_rows, len(data), 0, 0, now)
-
-        def plan(snapshot: Snapshot) -> list[Action]:
-            if not all(snapshot.has_file(file.path) for file in files):
-                raise PlanOutdated(live.name, "another fold was faster")
-            info = CommitInfo(name, now, "OPTIMIZE", read_version=snapshot.version, epoch=self._epoch)
-            removes = [Remove(f.path, -1, f.size, now, data_change=True) for f in files]
-            return [info, Add(fresh, data_change=True), *removes]
-
-        live.table.commit(Kind.REWRITE, plan)
+        fresh = DataFile(name, -1, base, last, batch.num_rows, len(data), 0, 0, self._clock_ms())
+        replace_files(live.table, live.id, files, [fresh], self._clock_ms, data_change=True)
         return 1
 
     def _bury_unopened(self) -> None:

@@ -162,10 +162,15 @@ class Writer:
 
     def _break_down(self, group: Group, error: Exception) -> None:
         """Nobody knows what state this process is in: nothing is written any more, and nothing is said for sure."""
-        self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
+        unknown = self._lose_track(error)
         for unit in group.units:
             if unit not in group.settled and unit.error is None:
-                unit.result, unit.error = None, OutcomeUnknown("the request", repr(error))
+                unit.result, unit.error = None, unknown
+
+    def _lose_track(self, error: BaseException) -> OutcomeUnknown:
+        """Write no more until a restart; returns what those must be told whose records were under way."""
+        self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
+        return OutcomeUnknown("the request", repr(error))
 
     def fail(self, group: Group, error: BaseException) -> None:
         """The group is not durable: its offsets are free again, unless nothing may be written any more.
@@ -174,8 +179,7 @@ class Writer:
         """
         self.sequencer.take_back(group)
         if not isinstance(error, LakelogError):
-            self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
-            error = OutcomeUnknown("the request", repr(error))
+            error = self._lose_track(error)
         for unit in group.units:
             if unit not in group.settled:
                 final = unit.error is not None and not isinstance(unit.error, ProducerError)

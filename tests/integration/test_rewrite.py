@@ -9,12 +9,13 @@ import pytest
 from delta_log.actions import Txn
 from delta_log.compaction import Bin
 from delta_log.errors import Corruption, LakelogError, NotOwner, OutcomeUnknown, PlanOutdated, StorageRefused
-from delta_log.parquet import Codec, encode_parquet, read_file
+from delta_log.parquet import encode_parquet, read_file
 from delta_log.rewrite import cut_file, merge_files, move_log_start, remove_files, rewritten_name
 from delta_log.schema import FILE_SCHEMA
 from delta_log.snapshot import EPOCH_TXN
 from delta_log.stores import LocalStore, MemoryStore, Store
 from delta_log.table import Table
+from delta_log.topic_config import ParquetCodec
 from delta_log.types import DataFile
 from tests.support.tables import NOW, append, commit, info, make_table, open_table, removal
 
@@ -43,7 +44,7 @@ def write(table: Table, offsets: Sequence[int], at: int) -> DataFile:
     rows = [
         {"offset": n, "timestamp": (NOW + n) * 1000, "key": b"%d" % n, "value": None, "headers": []} for n in offsets
     ]
-    data = encode_parquet(pa.Table.from_pylist(rows, FILE_SCHEMA), Codec(), ordered_by=("offset",))
+    data = encode_parquet(pa.Table.from_pylist(rows, FILE_SCHEMA), ParquetCodec(), ordered_by=("offset",))
     path = f"partition=0/{offsets[0]:020d}-1-0-{offsets[0]}.parquet"
     table.store.put(table.path(path), data)
     last = offsets[-1]
@@ -63,7 +64,7 @@ def stored(table: Table) -> set[str]:
 
 
 def merge(table: Table, files: Sequence[DataFile] | None = None) -> int:
-    return merge_files(table, TOPIC, Bin(tuple(files or table.snapshot.files(0))), FILE_SCHEMA, Codec(), clock)
+    return merge_files(table, TOPIC, Bin(tuple(files or table.snapshot.files(0))), FILE_SCHEMA, ParquetCodec(), clock)
 
 
 def test_a_merge_holds_the_same_rows_in_the_same_order(table: Table):
@@ -94,7 +95,7 @@ def test_names_tell_who_rewrote(table: Table):
 @pytest.mark.parametrize(("before", "left"), [(12, [12]), (10, [10, 11, 12]), (13, [])])
 def test_a_cut_leaves_the_rows_from_an_offset_on(before: int, left: list[int], table: Table):
     file = table.snapshot.files(0)[1]
-    cut_file(table, TOPIC, file, before, FILE_SCHEMA, Codec(), clock)
+    cut_file(table, TOPIC, file, before, FILE_SCHEMA, ParquetCodec(), clock)
     assert [row["offset"] for row in rows(table)] == [*range(10), *left, *range(15, 20)]
     fresh = [f for f in table.snapshot.files(0) if f.base_offset in left]
     assert [(f.base_offset, f.count, f.min_timestamp_ms) for f in fresh] == [(n, len(left), NOW + n) for n in left[:1]]
@@ -126,7 +127,7 @@ def test_a_rewrite_that_gives_way_takes_its_file_with_it(act, error: type[Lakelo
     file = table.snapshot.files(0)[1]
     act(table)
     with pytest.raises(error):
-        merge(table) if what == "merge" else cut_file(table, TOPIC, file, 11, FILE_SCHEMA, Codec(), clock)
+        merge(table) if what == "merge" else cut_file(table, TOPIC, file, 11, FILE_SCHEMA, ParquetCodec(), clock)
     assert stored(table) == before
 
 

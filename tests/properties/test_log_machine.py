@@ -18,11 +18,11 @@ from delta_log import Log, ProducerStamp, Record
 from delta_log.compaction import Bin
 from delta_log.errors import OutcomeUnknown, StorageRefused
 from delta_log.journal_care import copy_forward
-from delta_log.parquet import Codec
 from delta_log.rewrite import merge_files, move_log_start, remove_files
 from delta_log.schema import FILE_SCHEMA
 from delta_log.table import Table
 from delta_log.tabler import Tabler
+from delta_log.topic_config import ParquetCodec
 from delta_log.writer import Limits
 from tests.support.log_model import SHAPES, PartitionModel, Sent, TopicModel, as_arrow, check_at_rest
 from tests.support.logs import Place, everything, our_threads, replace_settings
@@ -212,7 +212,7 @@ class LogMachine(RuleBasedStateMachine):
         model, job = self.model[topic], self.job(topic)
         files = job.snapshot.files(place % len(model.partitions))
         if len(files) > 1:
-            merge_files(job, model.id, Bin(tuple(files[:2])), FILE_SCHEMA, Codec(), self.place.clock)
+            merge_files(job, model.id, Bin(tuple(files[:2])), FILE_SCHEMA, ParquetCodec(), self.place.clock)
         self.append(topic, shapes, arrow=False, times=1)
         self.log.flush(topic)
 

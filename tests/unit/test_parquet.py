@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
-from delta_log.parquet import Codec, encode_parquet, read_file, read_row_groups, sealed_footer, time_bounds
+from delta_log.parquet import encode_parquet, read_file, read_row_groups, sealed_footer, time_bounds
 from delta_log.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES
 from delta_log.stores import MemoryStore
-from delta_log.topic_config import TopicConfig
+from delta_log.topic_config import ParquetCodec, TopicConfig
 
 ORDER = ("offset", "timestamp")
 BYTES = st.none() | st.binary(max_size=20)
@@ -37,9 +37,9 @@ def rows(*offsets: int) -> pa.Table:
     return pa.Table.from_pylist(made, FILE_SCHEMA)
 
 
-def stored(table: pa.Table, codec: Codec | None = None) -> tuple[MemoryStore, bytes]:
+def stored(table: pa.Table, codec: ParquetCodec | None = None) -> tuple[MemoryStore, bytes]:
     store = MemoryStore()
-    data = encode_parquet(table, codec or Codec(), ordered_by=ORDER)
+    data = encode_parquet(table, codec or ParquetCodec(), ordered_by=ORDER)
     store.put("file", data)
     return store, bytes(data)
 
@@ -55,7 +55,7 @@ def test_any_rows_come_back_as_they_were(content):
 @pytest.mark.parametrize("name", ["producer", "uncompressed", "zstd", "lz4", "snappy", "gzip"])
 def test_every_codec_that_a_topic_may_have_is_written_and_read(name: str):
     table = rows(*range(100))
-    codec = Codec(*TopicConfig.of({"compression.type": name}).parquet_codec)
+    codec = TopicConfig.of({"compression.type": name}).parquet_codec
     store, data = stored(table, codec)
     assert read_file(store, "file", FILE_SCHEMA).equals(table)
     written = pq.read_metadata(pa.BufferReader(data)).row_group(0).column(0).compression
@@ -71,7 +71,7 @@ def test_other_readers_of_parquet_need_no_schema_of_ours():
 
 
 def test_a_changed_byte_in_a_data_page_is_corruption_that_names_the_file():
-    store, data = stored(rows(*range(50)), Codec("none", None))
+    store, data = stored(rows(*range(50)), ParquetCodec("none", None))
     at = data.index(b"1011121314"[:2], 200)
     damaged = bytearray(data)
     damaged[at] ^= 1
@@ -120,7 +120,7 @@ def test_a_file_that_is_missing_is_not_a_damaged_one():
 
 def test_a_file_of_another_shape_is_corruption():
     store = MemoryStore()
-    store.put("file", encode_parquet(pa.table({"x": [1]}), Codec(), ordered_by=("x",)))
+    store.put("file", encode_parquet(pa.table({"x": [1]}), ParquetCodec(), ordered_by=("x",)))
     with pytest.raises(Corruption):
         read_file(store, "file", FILE_SCHEMA)
     with pytest.raises(Corruption):
@@ -161,7 +161,7 @@ def test_a_large_footer_is_read_whole():
     """Longer than what is read of a file's end at once."""
     table = rows(*range(300))
     many = pa.table({f"c{n}_{'x' * 100}": table.column("offset") for n in range(300)})
-    data = encode_parquet(many, Codec(), ordered_by=())
+    data = encode_parquet(many, ParquetCodec(), ordered_by=())
     assert len(sealed_footer(pa.BufferReader(data))) > 32 * 1024
     store = MemoryStore()
     store.put("file", data)
@@ -189,7 +189,7 @@ def test_a_reader_of_a_few_large_records_need_not_decode_many():
     columns[3] = pa.array([bytes(size)] * count, pa.binary())
     table = pa.Table.from_arrays(columns, schema=FILE_SCHEMA)
     store = MemoryStore()
-    store.put("file", encode_parquet(table, Codec(), ordered_by=("offset", "timestamp")))
+    store.put("file", encode_parquet(table, ParquetCodec(), ordered_by=("offset", "timestamp")))
     parts = list(read_row_groups(store, "file", ["offset", "value"], low=0, high=count, rows=count, size=1))
     assert max(part.num_rows for part in parts) * size <= ROW_GROUP_BYTES
     assert sum(part.num_rows for part in parts) == count
