@@ -1,0 +1,101 @@
+"""One request as a route sees it, and one answer as a route gives it. Knows ASGI; must not know any route."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from ingest_api.errors import Refusal
+from ingest_api.parameters import Parameter, parse_query
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+JSON: Final = b"application/json"
+V2_JSON: Final = b"application/vnd.kafka.v2+json"
+
+
+class BodyReader(Protocol):
+    """Who reads bodies within the limits."""
+
+    async def read(self, call: Call) -> bytes: ...
+
+
+class Call:
+    """A request. `path` holds the parameters of its path, decoded; `held` is the memory that its body takes."""
+
+    __slots__ = ("_bodies", "held", "path", "receive", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive, path: Mapping[str, str], bodies: BodyReader) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.path = path
+        self.held = 0
+        self._bodies = bodies
+
+    @property
+    def method(self) -> str:
+        return self.scope["method"]
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        return self.scope["headers"]
+
+    def header(self, name: bytes) -> bytes | None:
+        """A header that may come once; given twice it means nothing that could be relied on."""
+        found: bytes | None = None
+        for given, value in self.scope["headers"]:
+            if given == name:
+                if found is not None:
+                    raise Refusal(400, f"the header {name.decode()} is given twice")
+                found = value
+        return found
+
+    def list_header(self, name: bytes) -> bytes | None:
+        """A header that may be spread over several lines, as one."""
+        found = [value for given, value in self.scope["headers"] if given == name]
+        return b", ".join(found) if found else None
+
+    def query(self, declared: Sequence[Parameter]) -> dict[str, Any]:
+        return parse_query(self.scope["query_string"], declared)
+
+    async def body(self) -> bytes:
+        """All of the body, decoded, within the limits."""
+        return await self._bodies.read(self)
+
+
+class Reply(msgspec.Struct):
+    """An answer: whole, or in pieces as they are made."""
+
+    status: int = 200
+    body: bytes | AsyncIterator[bytes] = b""
+    content_type: bytes = JSON
+    headers: Sequence[Header] = ()
+
+
+def json_reply(
+    content: object, status: int = 200, *, content_type: bytes = JSON, headers: Sequence[Header] = ()
+) -> Reply:
+    return Reply(status, msgspec.json.encode(content), content_type, headers)
+
+
+async def send_reply(send: Send, reply: Reply, more: Sequence[Header]) -> None:
+    """Put an answer on the wire; a streamed one piece by piece, as fast as its reader takes it."""
+    body = reply.body
+    headers: list[Header] = [*more, *reply.headers]
+    if reply.status != 204 and reply.content_type:
+        headers.append((b"content-type", reply.content_type))
+    if isinstance(body, bytes):
+        headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    async for piece in body:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,111 @@
+"""What goes wrong, and what a client is told of it: one table from the log's errors to HTTP.
+
+    400 429 4xx   nothing was stored and never will be: change the request
+    503           not now; nothing was stored; `retriable` says whether trying again can help
+    504           unknown: it may or may not be stored
+    500           a fault of ours; unknown as well
+
+`error_code` is the status or the status and two digits, as the Confluent and Karapace proxies have it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from delta_log import errors as log_errors
+from delta_log.errors import LakelogError
+
+RETRY_AFTER_S: Final = 1
+UNKNOWN_TOPIC: Final = 40401
+UNKNOWN_PARTITION: Final = 40402
+#: What Kafka says of a record that is too large.
+_TOO_LARGE: Final = "The request included a message larger than the max message size the server will accept."
+
+
+class Refusal(Exception):
+    """An answer that is no success. `facts` become members of its body."""
+
+    def __init__(self, status: int, message: str, *, code: int | None = None, **facts: Any) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.facts = status, message, code or status, facts
+        self.headers: list[tuple[bytes, bytes]] = []
+
+
+def try_again(message: str, *, code: int) -> Refusal:
+    """Not now, and nothing was stored."""
+    refusal = Refusal(503, message, code=code, retriable=True, outcome="not_attempted")
+    refusal.headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    return refusal
+
+
+class Row(NamedTuple):
+    """How one kind of error is answered; `facts` are those of its attributes that a client is told."""
+
+    status: int
+    code: int
+    facts: tuple[str, ...] = ()
+
+
+#: The first entry that the error is an instance of counts.
+TABLE: Final[tuple[tuple[type[LakelogError], Row], ...]] = (
+    (log_errors.UnknownTopic, Row(404, UNKNOWN_TOPIC)),
+    (log_errors.UnknownPartition, Row(404, UNKNOWN_PARTITION)),
+    (log_errors.TopicExists, Row(409, 40901)),
+    (log_errors.OffsetOutOfRange, Row(416, 41601, ("log_start_offset", "end_offset"))),
+    (log_errors.OutOfOrderSequence, Row(409, 40911, ("expected", "received"))),
+    (log_errors.StaleProducerEpoch, Row(409, 40912, ("current", "received"))),
+    (log_errors.SequenceReused, Row(409, 40913, ("sequence",))),
+    (log_errors.RecordTooLarge, Row(422, 42210, ("index", "size", "limit"))),
+    (log_errors.InvalidRecord, Row(422, 422, ("index",))),
+    (log_errors.InvalidRequest, Row(422, 422)),
+    (log_errors.Overloaded, Row(503, 50301)),
+    (log_errors.TopicClosed, Row(503, 50302)),
+    (log_errors.StorageRefused, Row(503, 50303)),
+    (log_errors.Corruption, Row(503, 50304)),
+    (log_errors.PlanOutdated, Row(503, 50305)),
+    (log_errors.NotAvailable, Row(503, 503)),
+    (log_errors.OutcomeUnknown, Row(504, 50401)),
+)
+
+
+class Answer(NamedTuple):
+    """An error on its way out."""
+
+    status: int
+    body: bytes
+    headers: list[tuple[bytes, bytes]]
+
+
+def answer_error(error: Exception) -> Answer:
+    """What a client is told. An error that nobody foresaw is told without its details."""
+    if isinstance(error, Refusal):
+        body = {"error_code": error.code, "message": error.message, **error.facts}
+        return Answer(error.status, msgspec.json.encode(body), error.headers)
+    if isinstance(error, LakelogError):
+        return _answer_log_error(error)
+    body = {"error_code": 50000, "message": "internal error", "outcome": "unknown"}
+    return Answer(500, msgspec.json.encode(body), [])
+
+
+def row_of(error: LakelogError) -> Row:
+    return next((row for kind, row in TABLE if isinstance(error, kind)), Row(503, 503))
+
+
+def _answer_log_error(error: LakelogError) -> Answer:
+    row = row_of(error)
+    body: dict[str, Any] = {"error_code": row.code, "message": message_of(error)}
+    if row.status >= 500:
+        body |= {"retriable": error.retriable, "outcome": error.outcome}
+    elif row.status == 409:
+        body["outcome"] = error.outcome
+    body |= {name: getattr(error, name) for name in row.facts}
+    again = row.status == 503 and error.retriable
+    return Answer(row.status, msgspec.json.encode(body), [(b"retry-after", b"%d" % RETRY_AFTER_S)] if again else [])
+
+
+def message_of(error: LakelogError) -> str:
+    if isinstance(error, log_errors.RecordTooLarge):
+        return f"{_TOO_LARGE} Record {error.index}: {error.size} bytes, the limit is {error.limit}."
+    return str(error)

@@ -1,0 +1,58 @@
+"""The declaration of a route: what it is called with, what it answers, and who does it.
+
+Routing, the strict parsing of parameters and the OpenAPI document are all made from it, so none of them can disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from ingest_api.call import Call, Reply
+from ingest_api.parameters import Kind, Parameter, Text, Whole
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Action = Callable[[Call], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A body: its media types, each with a schema, either as JSON schema or a msgspec type that has one."""
+
+    types: Mapping[str, Any]
+    required: bool = True
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """One answer of a route; `headers` name and explain what it carries."""
+
+    status: int
+    doc: str
+    content: Content | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A route. `path` names its parameters in braces; `refuses` are the error statuses that are its own."""
+
+    method: Method
+    path: str
+    name: str
+    summary: str
+    act: Action
+    tag: str
+    answers: tuple[Says, ...]
+    parameters: tuple[Parameter, ...] = ()
+    body: Content | None = None
+    refuses: tuple[int, ...] = ()
+    doc: str = ""
+
+
+PATH_KINDS: Final[Mapping[str, tuple[Kind, str]]] = {
+    "topic": (Text(249, "[A-Za-z0-9._-]{1,249}"), "The topic's name."),
+    "partition": (Whole(0, 2**31 - 1), "The number of a partition, from 0."),
+}
