@@ -10,7 +10,7 @@ from delta_log.log import Log
 from delta_log.log_reader import LogReader
 from delta_log.opening import Settings
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
-from delta_log.types import Appended, OffsetRange, PartitionOffsets, ProducerStamp, Record
+from delta_log.types import Appended, OffsetRange, PartitionOffsets, ProducerIdentity, ProducerStamp, Record
 from delta_log.writer import Limits
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "LogReader",
     "OffsetRange",
     "PartitionOffsets",
+    "ProducerIdentity",
     "ProducerStamp",
     "Record",
     "RetentionPlan",

@@ -51,6 +51,14 @@ class ProducerStamp:
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What an idempotent producer is to put on its requests; it begins at sequence 0 in each topic."""
+
+    producer_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Appended:
     """The answer to a durable request.
 

@@ -198,7 +198,7 @@ class Upkeep:
         tables = [read_file(live.table.store, live.table.path(f.path), PRODUCERS_SCHEMA) for f in files]
         numbered = producer_rows(pa.concat_tables(tables))
         silent_since = self._clock_ms() - self._producer_expiration_ms
-        kept = {id(row) for row in survivors([row for _, row in numbered]) if row.timestamp_ms >= silent_since}
+        kept = {id(row) for row in survivors([row for _, row in numbered], silent_since)}
         kept = kept or {id(numbered[-1][1])}
         batch = producer_batch([(seq, row) for seq, row in numbered if id(row) in kept])
         data = encode_parquet(pa.Table.from_batches([batch]), ParquetCodec(), ordered_by=("commit_seq",))
