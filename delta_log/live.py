@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -38,6 +39,8 @@ class PendingGroup:
 
     chunks: list[tuple[int, Chunk]]
     size: int = 0
+    #: by the monotonic clock: when it became durable, or was found again by a start
+    since: float = field(default_factory=time.monotonic)
 
 
 class RowFormat(Protocol):

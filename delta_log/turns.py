@@ -116,6 +116,11 @@ class Turns:
         if following is not None:
             following.lead()
 
+    @property
+    def waiting(self) -> int:
+        """How many are in the queue."""
+        return len(self._queue)
+
     def leave(self, turn: Turn) -> None:
         with self._mutex:
             self._queue.remove(turn)

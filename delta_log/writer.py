@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from delta_log.producers import Producers
 from delta_log.request_parts import Part, Request
 from delta_log.rows import Run
 from delta_log.sequencer import Group, Sequencer
+from delta_log.statistics import JournalMeter
 from delta_log.tail import Chunk, Tail, held_bytes, wake_all
 from delta_log.turns import AloneTurn, ThreadUnit, Turn, Turns
 from delta_log.types import Appended, ProducerStamp
@@ -62,6 +64,7 @@ class Writer:
         #: where the groups of event loops are written
         self.syncing = ThreadPoolExecutor(1, thread_name_prefix="lakelog-sync")
         self.turns = Turns()
+        self.meter = JournalMeter()
         self._follower = follower
         self._mutex = threading.Lock()
 
@@ -119,10 +122,20 @@ class Writer:
         """Give offsets, tentatively, and make what was given them durable."""
         if self.fatal is None:
             self.sequencer.sequence(group)
-            return self.journal.append(group.frames, group.payloads) if group.frames else []
+            return self._journal(group.frames, group.payloads, len(group.units)) if group.frames else []
         for unit in group.units:
             unit.error = self.fatal
         return []
+
+    def _journal(self, frames: Sequence[Frame], payloads: Sequence[bytes], requests: int) -> Sequence[Place]:
+        began = time.perf_counter()
+        try:
+            places = self.journal.append(frames, payloads)
+        except BaseException as error:
+            self.meter.failed(str(error), time.monotonic())
+            raise
+        self.meter.wrote(time.perf_counter() - began, requests)
+        return places
 
     def finish(self, group: Group, places: Sequence[Place]) -> None:
         """The group is durable: make it visible, answer, and let the tables follow."""
@@ -198,7 +211,7 @@ class Writer:
         """Make a decision about a topic durable; only from within `alone`."""
         payload = msgspec.msgpack.encode(what)
         frame = Frame(DECISION, live.name, live.id, -1, 0, 0, self.epoch, len(payload), checksum(payload), now_ms)
-        places = self.journal.append([frame], [payload])
+        places = self._journal([frame], [payload], 1)
         live.decision.next += 1
         self.segments.setdefault((places[0].epoch, places[0].segment), {})[live.decision] = live.decision.next
 

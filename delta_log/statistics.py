@@ -1,0 +1,195 @@
+"""What a running log measures of itself: plain numbers that are added to in passing, and frozen copies of them.
+
+Whoever adds is one thread at a time, or holds the meter's lock; whoever reads may see one sum a little older than
+another. Knows numbers; must not know where they come from or who shows them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Job = Literal["upkeep", "fold", "checkpoint", "cleanup", "retention"]
+JOBS: Final[tuple[Job, ...]] = ("upkeep", "fold", "checkpoint", "cleanup", "retention")
+
+#: From a sync that a cache answers to one that a sick disk keeps for seconds.
+SYNC_BOUNDS_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+COMMIT_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+GROUP_BOUNDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How values were spread: `counts[i]` of them are above `bounds[i - 1]` and not above `bounds[i]`."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    total: float
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+class Histogram:
+    """A distribution in the making."""
+
+    __slots__ = ("_bounds", "_counts", "_total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = tuple(bounds)
+        self._counts = [0] * (len(self._bounds) + 1)
+        self._total = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._total += value
+
+    def freeze(self) -> Distribution:
+        return Distribution(self._bounds, tuple(self._counts), self._total)
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatistics:
+    """The runs of one kind of upkeep since the start. Times are None before the first of them."""
+
+    job: Job
+    succeeded: int = 0
+    failed: int = 0
+    last_success_ms: int | None = None
+    last_failure_ms: int | None = None
+    last_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatistics:
+    """One table that is in use. `lag_s` is the age of its oldest acknowledged record that is not in it yet."""
+
+    topic: str
+    partitions: int
+    files: int
+    untabled_bytes: int
+    lag_s: float
+    overdue_bytes: int
+    overdue_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatistics:
+    """A log at one moment. `refuses` says why nothing can be written; `closed` has the topics that are, and why."""
+
+    epoch: int
+    refuses: str | None
+    ownership_lost: bool
+    waiting: int
+    untabled_bytes: int
+    tail_bytes: int
+    producers: int
+    journal_seconds: Distribution
+    journal_failures: int
+    group_requests: Distribution
+    commit_seconds: Distribution
+    commit_failures: int
+    topics: tuple[TopicStatistics, ...]
+    closed: dict[str, str]
+    jobs: tuple[JobStatistics, ...]
+
+
+class JournalMeter:
+    """Of the one thread that writes the journal."""
+
+    __slots__ = ("_failed_at", "_failing", "failures", "requests", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = Histogram(SYNC_BOUNDS_S)
+        self.requests = Histogram(GROUP_BOUNDS)
+        self.failures = 0
+        self._failing: str | None = None
+        self._failed_at = 0.0
+
+    def wrote(self, seconds: float, requests: int) -> None:
+        self.seconds.add(seconds)
+        self.requests.add(requests)
+        self._failing = None
+
+    def failed(self, why: str, now: float) -> None:
+        self._failed_at, self._failing = now, why
+        self.failures += 1
+
+    def failing(self, now: float, *, within_s: float) -> str | None:
+        """Why the newest write failed, for a while: whoever never tried again would not learn that it works."""
+        why = self._failing
+        return why if why is not None and now - self._failed_at < within_s else None
+
+
+class CommitMeter:
+    """Of all threads that commit tables."""
+
+    __slots__ = ("_lock", "failures", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = Histogram(COMMIT_BOUNDS_S)
+        self.failures = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def commit(self) -> Generator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                self.failures += 1
+            raise
+        with self._lock:
+            self.seconds.add(time.perf_counter() - began)
+
+
+class Run:
+    """One run of a job under way; who swallows an error says that it failed."""
+
+    __slots__ = ("failed",)
+
+    def __init__(self) -> None:
+        self.failed = False
+
+
+class JobMeter:
+    """Of all threads that do upkeep."""
+
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self._clock_ms = clock_ms
+        self._lock = threading.Lock()
+        self._jobs: dict[Job, JobStatistics] = {job: JobStatistics(job) for job in JOBS}
+
+    @contextmanager
+    def run(self, job: Job) -> Generator[Run]:
+        run, began = Run(), time.perf_counter()
+        try:
+            yield run
+        except BaseException:
+            run.failed = True
+            raise
+        finally:
+            self._ended(job, time.perf_counter() - began, failed=run.failed)
+
+    def freeze(self) -> tuple[JobStatistics, ...]:
+        return tuple(self._jobs.values())
+
+    def _ended(self, job: Job, seconds: float, *, failed: bool) -> None:
+        now_ms = self._clock_ms()
+        with self._lock:
+            last = self._jobs[job]
+            self._jobs[job] = JobStatistics(
+                job,
+                last.succeeded + (not failed),
+                last.failed + failed,
+                last.last_success_ms if failed else now_ms,
+                now_ms if failed else last.last_failure_ms,
+                seconds,
+            )
