@@ -141,7 +141,7 @@ class Producers:
     @property
     def count(self) -> int:
         """How many producers are remembered."""
-        return len(self._epochs)
+        return len(self._last)
 
     def rows(self) -> list[ProducerRow]:
         """Everything remembered, the requests of a producer in their order."""
