@@ -13,7 +13,7 @@ import pyarrow as pa
 from delta_log.errors import InvalidRecord
 from delta_log.frames import ARROW, ROWS, checksum
 from delta_log.murmur2 import Numbers
-from delta_log.rows import ArrowRows, RowBlock, Rows, content_batch, encode_arrow, encode_block
+from delta_log.rows import ArrowRows, RowBlock, Rows, content_batch, encode_arrow, encode_block, merge_blocks
 from delta_log.types import ProducerStamp
 
 #: From so many records on a request is Arrow as soon as it is checked.
@@ -80,6 +80,13 @@ def _gather(block: RowBlock, indexes: list[int]) -> RowBlock:
 def _block_part(partition: int, rows: RowBlock) -> Part:
     payload = encode_block(rows)
     return Part(partition, rows, ROWS, payload, checksum(payload))
+
+
+def merge_parts(parts: Sequence[Part]) -> Part:
+    """Rows of plain requests for one partition, as if one request had brought them."""
+    return _block_part(
+        parts[0].partition, merge_blocks([part.rows for part in parts if isinstance(part.rows, RowBlock)])
+    )
 
 
 def arrow_parts(

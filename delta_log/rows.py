@@ -6,7 +6,7 @@ written; large ones may be Arrow from the start (`ArrowRows`). Either knows its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, chain
 from typing import Final
 
@@ -54,6 +54,20 @@ _ONE: Final = pa.scalar(1, pa.int64())
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(RowBlock)
 _sequences_decoder: Final = msgspec.msgpack.Decoder(int | list[int] | None)
+
+
+def merge_blocks(blocks: Sequence[RowBlock]) -> RowBlock:
+    """Blocks of plain producers, one behind the other, as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    first = blocks[0].timestamps
+    same = isinstance(first, int) and all(block.timestamps == first for block in blocks)
+    return RowBlock(
+        _joined([block.keys for block in blocks]),
+        _joined([block.values for block in blocks]),
+        first if same else list(chain.from_iterable(map(_spread_times, blocks))),
+        None if all(block.headers is None for block in blocks) else _spread_headers(blocks),
+    )
 
 
 def encode_block(block: RowBlock) -> bytes:
@@ -140,19 +154,24 @@ def _offsets(runs: Sequence[Run]) -> pa.Array:
 def _timestamps(blocks: Sequence[RowBlock]) -> pa.Array:
     if len(blocks) == 1 and isinstance(blocks[0].timestamps, int):
         return pa.repeat(pa.scalar(blocks[0].timestamps * 1000, TIMESTAMP), len(blocks[0]))
-    spread: Iterable[Iterable[int]] = (
-        [block.timestamps] * len(block) if isinstance(block.timestamps, int) else block.timestamps for block in blocks
-    )
-    milliseconds = pa.array(list(chain.from_iterable(spread)), pa.int64())
+    milliseconds = pa.array(list(chain.from_iterable(map(_spread_times, blocks))), pa.int64())
     return pc.multiply(milliseconds, 1000).cast(TIMESTAMP)
+
+
+def _spread_times(block: RowBlock) -> Sequence[int]:
+    return [block.timestamps] * len(block) if isinstance(block.timestamps, int) else block.timestamps
 
 
 def _headers(blocks: Sequence[RowBlock]) -> pa.Array:
     total = sum(map(len, blocks))
     if all(block.headers is None for block in blocks):
         return pa.nulls(total, HEADERS)
-    spread = [block.headers if block.headers is not None else [None] * len(block) for block in blocks]
-    return headers_array(list(chain.from_iterable(spread)))
+    return headers_array(_spread_headers(blocks))
+
+
+def _spread_headers(blocks: Sequence[RowBlock]) -> list[tuple[Header, ...] | None]:
+    spread = (block.headers if block.headers is not None else [None] * len(block) for block in blocks)
+    return list(chain.from_iterable(spread))
 
 
 def headers_array(column: Sequence[Sequence[Header] | None]) -> pa.Array:

@@ -1,6 +1,9 @@
 """Giving out offsets. Decides, and changes nothing but the next offset of the tails that it gives them from.
 
 What is given out is tentative until the group is durable: `take_back` undoes all of it.
+
+A crowd sends one record at a time. The rows that the plain requests of a group bring to one partition lie side by side,
+so they become one frame: everything behind this point costs by the frame, not by the request.
 """
 
 from __future__ import annotations
@@ -8,27 +11,40 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
 from delta_log.errors import LakelogError, TopicClosed, UnknownTopic
-from delta_log.frames import PRODUCERS, Frame, checksum
+from delta_log.frames import PRODUCERS, ROWS, Frame, checksum
 from delta_log.live import PRODUCERS_TABLE, Live, producer_payload
 from delta_log.producers import ProducerRow, Producers, Repeat, Undo
-from delta_log.request_parts import Part, Request
+from delta_log.request_parts import Part, Request, merge_parts
 from delta_log.tail import Tail
 from delta_log.turns import Unit
 from delta_log.types import Appended, OffsetRange, ProducerStamp
 
 
+class Run(msgspec.Struct, gc=False):
+    """Neighbouring rows of plain requests, on their way to one frame."""
+
+    live: Live
+    base_offset: int
+    parts: list[Part]
+    timestamp_ms: int
+
+
 class Group:
     """A group on its way: what it writes, and what to do once it is durable."""
 
-    __slots__ = ("frames", "parts", "payloads", "rows", "settled", "tails", "undo", "units")
+    __slots__ = ("frames", "parts", "payloads", "rows", "runs", "settled", "tails", "undo", "units")
 
     def __init__(self, units: list[Unit]) -> None:
         self.units = units
         self.frames: list[Frame] = []
         self.payloads: list[bytes] = []
         self.parts: list[tuple[Live, int, Part | None, ProducerStamp | None]] = []
+        #: by the identity of their tail
         self.tails: dict[int, Tail] = {}
+        self.runs: dict[int, Run] = {}
         self.undo: list[Undo] = []
         self.rows: list[ProducerRow] = []
         #: repeats of what is durable already, whatever becomes of this group
@@ -50,6 +66,8 @@ class Sequencer:
                 self._sequence(group, unit)
             except LakelogError as error:
                 unit.error = error
+        for run in group.runs.values():
+            self._close(group, run)
 
     def take_back(self, group: Group) -> None:
         """The group is not durable: its offsets are free again."""
@@ -72,11 +90,15 @@ class Sequencer:
                 return
         ranges = [self._give_offsets(group, live, request, part) for part in request.parts]
         if stamp is not None and memory is not None:
-            row = producer_row_of(live, request, stamp, ranges)
-            group.undo.append(self.producers.replay(row))
-            group.rows.append(row)
-            self._remember(group, memory, row)
+            self._remember(group, memory, producer_row_of(live, request, stamp, ranges))
         unit.result = Appended(tuple(ranges), tuple(request.assignment), request.timestamp_ms)
+
+    def bump(self, group: Group, producer_id: str, now_ms: int) -> int:
+        """Open the next epoch of a producer; to be journaled as every request is."""
+        memory = self._producer_memory()
+        row = self.producers.decide_bump(producer_id, now_ms)
+        self._remember(group, memory, row)
+        return row.epoch
 
     def _producer_memory(self) -> Live:
         table = self.producer_table
@@ -86,29 +108,49 @@ class Sequencer:
         return table
 
     def _give_offsets(self, group: Group, live: Live, request: Request, part: Part) -> OffsetRange:
-        tail, count, stamp = live.tails[part.partition], len(part.rows), request.stamp
+        tail, count = live.tails[part.partition], len(part.rows)
         base, tail.next = tail.next, tail.next + count
+        group.tails[id(tail)] = tail
+        run = group.runs.get(id(tail))
+        if request.stamp is None and part.kind == ROWS:
+            if run is None:
+                group.runs[id(tail)] = Run(live, base, [part], request.timestamp_ms)
+            else:
+                run.parts.append(part)
+        else:
+            if run is not None:
+                self._close(group, group.runs.pop(id(tail)))
+            self._add(group, live, part, base, request.timestamp_ms, request.stamp)
+        return OffsetRange(part.partition, base, count)
+
+    def _close(self, group: Group, run: Run) -> None:
+        part = run.parts[0] if len(run.parts) == 1 else merge_parts(run.parts)
+        self._add(group, run.live, part, run.base_offset, run.timestamp_ms, None)
+
+    def _add(
+        self, group: Group, live: Live, part: Part, base: int, timestamp_ms: int, stamp: ProducerStamp | None
+    ) -> None:
         frame = Frame(
             part.kind,
             live.name,
             live.id,
             part.partition,
             base,
-            count,
+            len(part.rows),
             self.epoch,
             len(part.payload),
             part.crc,
-            request.timestamp_ms,
+            timestamp_ms,
             None if stamp is None else (stamp.producer_id, stamp.epoch),
         )
-        group.tails[id(tail)] = tail
         group.frames.append(frame)
         group.payloads.append(part.payload)
         group.parts.append((live, part.partition, part, stamp))
-        return OffsetRange(part.partition, base, count)
 
     def _remember(self, group: Group, table: Live, row: ProducerRow) -> None:
         """Journal, in the same unit, that this producer's request is stored."""
+        group.undo.append(self.producers.replay(row))
+        group.rows.append(row)
         payload = producer_payload(row)
         tail = table.tails[0]
         base, tail.next = tail.next, tail.next + 1
