@@ -1,4 +1,7 @@
-"""Topics: create, find, change, delete. Each is a Delta table that says everything about itself in its properties."""
+"""Topics: create, find, change, delete. Each is a Delta table that says everything about itself in its properties.
+
+It is long because which tables are open, barred or deleted is known under one lock, and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,8 @@ class Catalog:
         self._probe = probe
         self._lives: dict[str, Live] = {}
         self._barred: dict[str, LakelogError] = {}
+        #: why the last try to open a table failed
+        self._failed: dict[str, LakelogError] = {}
         self._lock = threading.RLock()
 
     def lives(self) -> list[Live]:
@@ -79,6 +84,10 @@ class Catalog:
     def opened(self, name: str) -> Live | None:
         """A table if it is open already."""
         return self._lives.get(name)
+
+    def unusable(self) -> dict[str, str]:
+        """The tables that could not be opened or replayed, and why, as far as somebody tried."""
+        return {name: str(error) for name, error in (self._failed | self._barred).items()}
 
     def names(self) -> list[str]:
         """The topics there are, those that are closed among them."""
@@ -147,10 +156,10 @@ class Catalog:
             if live is not None:
                 return live
             self._check_barred(PRODUCERS_TABLE)
-            table = self._table(PRODUCERS_TABLE)
-            if _load(table):
-                live = self._lives[PRODUCERS_TABLE] = self._make_live(PRODUCERS_TABLE, table)
+            live = self._load(PRODUCERS_TABLE)
+            if live is not None:
                 return live
+            table = self._table(PRODUCERS_TABLE)
             fresh = _new_topic(PRODUCERS_TABLE, 1, TopicConfig.of({}))
             return self._create(table, fresh) if create else None
 
@@ -224,11 +233,22 @@ class Catalog:
             if live is not None:
                 return live
             self._check_barred(name)
-            table = self._table(name)
-            if not _load(table):
+            live = self._load(name)
+            if live is None:
                 raise UnknownTopic(name)
-            live = self._lives[name] = self._make_live(name, table)
             return live
+
+    def _load(self, name: str) -> Live | None:
+        self._failed.pop(name, None)
+        table = self._table(name)
+        try:
+            if not _load(table):
+                return None
+            live = self._lives[name] = self._make_live(name, table)
+        except LakelogError as error:
+            self._failed[name] = error
+            raise
+        return live
 
     def _check_barred(self, name: str) -> None:
         if name in self._barred:

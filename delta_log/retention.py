@@ -169,6 +169,30 @@ def overdue(plan: RetentionPlan | None) -> Overdue:
     return Overdue(plan.size, max(removal.overdue_ms for removal in plan.removals))
 
 
+def measure_overdue(
+    files: Sequence[DataFile],
+    *,
+    log_start: int,
+    retention_ms: int | None,
+    retention_bytes: int | None,
+    segment_ms: int,
+    now_ms: int,
+) -> Overdue:
+    """The same without a plan: it looks at no more files than are overdue, as metrics ask for all topics at once."""
+    size = latest_ms = 0
+    left = 0 if retention_bytes is None else sum(file.size for file in files if file.last_offset >= log_start)
+    for i, file in enumerate(files):
+        if file.last_offset >= log_start:
+            left -= file.size
+            age = file_ages(files[i : i + 2], segment_ms=segment_ms, now_ms=now_ms)[0]
+            if retention_ms is not None and age > retention_ms:
+                latest_ms = max(latest_ms, age - retention_ms)
+            elif retention_bytes is None or left < retention_bytes:
+                break
+        size += file.size
+    return Overdue(size, latest_ms)
+
+
 def newest_commits(files: Sequence[DataFile], *, segment_ms: int) -> list[int]:
     """When the newest content of each file was committed.
 

@@ -20,6 +20,7 @@ from delta_log.journal_care import release_journal
 from delta_log.live import Live, PendingGroup
 from delta_log.parquet import encode_parquet, time_bounds
 from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn
+from delta_log.statistics import CommitMeter
 from delta_log.tail import Chunk, Tail
 from delta_log.types import DataFile, OffsetRange
 from delta_log.writer import Writer
@@ -75,7 +76,8 @@ class Tabling:
         self._journal = journal
         self._writer = writer
         self._encoders = encoders
-        self._memory = memory
+        self.memory = memory
+        self.meter = CommitMeter()
         self._clock_ms = clock_ms
         self._at = probe
 
@@ -92,6 +94,11 @@ class Tabling:
         takes_over = not live.owned and live.recovered_left <= len(groups)
         if not groups and not takes_over:
             return False
+        with self.meter.commit():
+            self._commit(live, groups, takes_over=takes_over)
+        return bool(live.pending)
+
+    def _commit(self, live: Live, groups: Sequence[PendingGroup], *, takes_over: bool) -> None:
         shares = self._shares(live, groups)
         commit_id = self._commit_id(groups)
         self._write_files(live, shares, commit_id)
@@ -111,7 +118,6 @@ class Tabling:
         live.table.verify(version, commit_id)
         self._settle(live, groups, shares, version)
         live.owned = live.owned or takes_over
-        return bool(live.pending)
 
     def _shares(self, live: Live, groups: Sequence[PendingGroup]) -> list[_Share]:
         shares: dict[int, _Share] = {}
@@ -182,7 +188,7 @@ class Tabling:
         for share in shares:
             merged = share.tail.settle(share.chunks, share.batch, share.next_offset)
             if merged is not None:
-                self._memory.keep(share.tail, merged)
+                self.memory.keep(share.tail, merged)
         freed = live.pop_pending(len(groups))
         live.recovered_left = max(0, live.recovered_left - len(groups))
         live.last_commit = time.monotonic()

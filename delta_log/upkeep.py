@@ -24,6 +24,7 @@ from delta_log.producers import survivors
 from delta_log.retention import RetentionPlan, plan_retention
 from delta_log.rewrite import merge_files, move_log_start, remove_files, replace_files, rewritten_name
 from delta_log.schema import PRODUCERS_SCHEMA
+from delta_log.statistics import JobMeter
 from delta_log.topic_config import ParquetCodec
 from delta_log.topic_plans import DELETED
 from delta_log.types import DataFile
@@ -55,6 +56,7 @@ class Upkeep:
         self._catalog = catalog
         self._journal = journal
         self._writer = writer
+        self.jobs = JobMeter(clock_ms)
         self._epoch = writer.epoch
         self._clock_ms = clock_ms
         self._producer_expiration_ms = producer_expiration_ms
@@ -77,27 +79,39 @@ class Upkeep:
             self._thread.join()
 
     def run_once(self) -> None:
-        self._shorten_journal()
+        with self.jobs.run("upkeep") as run:
+            run.failed = not self._pass()
+
+    def _pass(self) -> bool:
+        """Everything once; False where something could not be done."""
+        complete = self._shorten_journal()
         if time.monotonic() - self._buried >= BURY_EVERY_S:
             self._buried = time.monotonic()
             self._bury_unopened()
         for live in self._catalog.lives():
             if self._stop.is_set():
-                return
-            try:
-                self._care_for(live)
-            except NotOwner as error:
-                self._lost_ownership(error)
-            except TopicClosed as error:
-                if live.table.stopped is not None:
-                    live.close(live.closed or live.table.stopped)
-                _log.error("upkeep of %s: %s", live.name, error)
-            except (PlanOutdated, NotAvailable) as error:
-                _log.warning("upkeep of %s is put off: %s", live.name, error)
-            except LakelogError as error:
-                _log.error("upkeep of %s: %s", live.name, error)
-            except Exception:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the other tables
-                _log.exception("upkeep of %s; the other topics' goes on", live.name)
+                break
+            complete = self._try_to_care_for(live) and complete
+        return complete
+
+    def _try_to_care_for(self, live: Live) -> bool:
+        try:
+            self._care_for(live)
+        except NotOwner as error:
+            self._lost_ownership(error)
+        except TopicClosed as error:
+            if live.table.stopped is not None:
+                live.close(live.closed or live.table.stopped)
+            _log.error("upkeep of %s: %s", live.name, error)
+        except (PlanOutdated, NotAvailable) as error:
+            _log.warning("upkeep of %s is put off: %s", live.name, error)
+        except LakelogError as error:
+            _log.error("upkeep of %s: %s", live.name, error)
+        except Exception:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the other tables
+            _log.exception("upkeep of %s; the other topics' goes on", live.name)
+        else:
+            return True
+        return False
 
     def fold(self, live: Live) -> int:
         """Merge small files; returns how many merges were made."""
@@ -113,13 +127,18 @@ class Upkeep:
                 segment_ms=live.config.segment_ms,
             ):
                 codec = live.config.parquet_codec
-                merge_files(live.table, live.id, bin_, live.rows.schema, codec, self._clock_ms, self._at)
-                self._at("fold.committed")
+                with self.jobs.run("fold"):
+                    merge_files(live.table, live.id, bin_, live.rows.schema, codec, self._clock_ms, self._at)
+                    self._at("fold.committed")
                 folded += 1
         return folded
 
     def retain(self, live: Live, now_ms: int) -> list[RetentionPlan]:
         """Apply the topic's limits: the log start moves first, then whole files leave."""
+        with self.jobs.run("retention"):
+            return self._retain(live, now_ms)
+
+    def _retain(self, live: Live, now_ms: int) -> list[RetentionPlan]:
         check_clock(live, self._clock_ms())
         plans: list[RetentionPlan] = []
         if not live.config.deletes:
@@ -150,14 +169,15 @@ class Upkeep:
         while not self._stop.wait(FOLLOW_EVERY_S):
             self.run_once()
 
-    def _shorten_journal(self) -> None:
+    def _shorten_journal(self) -> bool:
         try:
             copied = copy_forward(self._journal, self._writer, self._catalog.lives())
         except LakelogError as error:
             _log.warning("the journal cannot be shortened: %s", error)
-            return
+            return False
         if copied:
             _log.info("copied %d frames of tables that are behind to the journal's newest segment", copied)
+        return True
 
     def _care_for(self, live: Live) -> None:
         now = time.monotonic()
@@ -175,13 +195,18 @@ class Upkeep:
                 _log.info("deleted %d files of %s that a crash left behind", len(found), live.name)
         self.fold(live)
         if is_checkpoint_due(live.table):
-            write_checkpoint(live.table, self._at)
+            with self.jobs.run("checkpoint"):
+                write_checkpoint(live.table, self._at)
         if now - self._cleaned.get(live.name, 0.0) >= CLEAN_EVERY_S:
             self._cleaned[live.name] = now
-            if live.name == PRODUCERS_TABLE:
-                silent_since = self._clock_ms() - self._producer_expiration_ms
-                self._writer.alone(lambda: self._writer.producers.expire(silent_since))
-            clean_history(live, self._clock_ms(), self._at)
+            with self.jobs.run("cleanup"):
+                self._clean_up(live)
+
+    def _clean_up(self, live: Live) -> None:
+        if live.name == PRODUCERS_TABLE:
+            silent_since = self._clock_ms() - self._producer_expiration_ms
+            self._writer.alone(lambda: self._writer.producers.expire(silent_since))
+        clean_history(live, self._clock_ms(), self._at)
 
     def _care_for_deleted(self, live: Live) -> None:
         marked = live.table.snapshot.configuration.get(DELETED)
@@ -195,6 +220,11 @@ class Upkeep:
         files = list(live.table.snapshot.files(-1))
         if len(files) <= _PRODUCER_FILES:
             return 0
+        with self.jobs.run("fold"):
+            self._merge_producers(live, files)
+        return 1
+
+    def _merge_producers(self, live: Live, files: list[DataFile]) -> None:
         tables = [read_file(live.table.store, live.table.path(f.path), PRODUCERS_SCHEMA) for f in files]
         numbered = producer_rows(pa.concat_tables(tables))
         silent_since = self._clock_ms() - self._producer_expiration_ms
@@ -207,7 +237,6 @@ class Upkeep:
         live.table.store.put(live.table.path(name), data)
         fresh = DataFile(name, -1, base, last, batch.num_rows, len(data), 0, 0, self._clock_ms())
         replace_files(live.table, live.id, files, [fresh], self._clock_ms, data_change=True)
-        return 1
 
     def _bury_unopened(self) -> None:
         """Topics that were deleted in an earlier life, and that nobody asked for in this one."""

@@ -1,0 +1,91 @@
+"""A running log in numbers. It reads what is at hand: no lock is waited for, no disk is asked, nothing is opened."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from delta_log.errors import NotOwner
+from delta_log.live import Live
+from delta_log.opening import Running
+from delta_log.retention import Overdue, measure_overdue
+from delta_log.statistics import LogStatistics, TopicStatistics
+from delta_log.tail import Tail
+
+#: So long after a failed write of the journal it counts as failing, where nothing was written since.
+FAILING_FOR_S: Final = 10.0
+_log = logging.getLogger(__name__)
+
+
+def measure_log(running: Running, now_ms: int) -> LogStatistics:
+    writer, catalog, tabling = running.writer, running.catalog, running.tabling
+    lives = [live for live in catalog.lives() if not live.deleted]
+    return LogStatistics(
+        epoch=running.epoch,
+        refuses=why_refused(running),
+        ownership_lost=isinstance(writer.fatal, NotOwner),
+        waiting=writer.turns.waiting,
+        untabled_bytes=writer.untabled,
+        tail_bytes=tabling.memory.held,
+        producers=writer.producers.count,
+        journal_seconds=writer.meter.seconds.freeze(),
+        journal_failures=writer.meter.failures,
+        group_requests=writer.meter.requests.freeze(),
+        commit_seconds=tabling.meter.seconds.freeze(),
+        commit_failures=tabling.meter.failures,
+        topics=tuple(measure_topic(live, now_ms) for live in lives),
+        closed=catalog.unusable() | {live.name: str(live.closed) for live in lives if live.closed is not None},
+        jobs=running.upkeep.jobs.freeze(),
+    )
+
+
+def why_refused(running: Running) -> str | None:
+    """Why nothing can be written now."""
+    fatal = running.writer.fatal
+    if fatal is not None:
+        return str(fatal)
+    return running.writer.meter.failing(time.monotonic(), within_s=FAILING_FOR_S)
+
+
+def measure_topic(live: Live, now_ms: int) -> TopicStatistics:
+    overdue = _overdue(live, now_ms)
+    return TopicStatistics(
+        topic=live.name,
+        partitions=live.partitions,
+        files=live.table.snapshot.file_count,
+        untabled_bytes=live.untabled,
+        lag_s=_lag(live),
+        overdue_bytes=overdue.size,
+        overdue_ms=overdue.age_ms,
+    )
+
+
+def _lag(live: Live) -> float:
+    try:
+        return max(0.0, time.monotonic() - live.pending[0].since)
+    except IndexError:
+        return 0.0
+
+
+def _overdue(live: Live, now_ms: int) -> Overdue:
+    """Of all partitions: the sum of the bytes, the oldest age."""
+    if not live.config.deletes or not live.rows.partitioned:
+        return Overdue(0, 0)
+    try:
+        found = [_overdue_of(live, index, tail, now_ms) for index, tail in enumerate(live.tails)]
+    except Exception as error:  # noqa: BLE001 - a damaged table must not take the figures of all others with it
+        _log.warning("what is overdue in %s cannot be said: %r", live.name, error)
+        return Overdue(0, 0)
+    return Overdue(sum(each.size for each in found), max((each.age_ms for each in found), default=0))
+
+
+def _overdue_of(live: Live, index: int, tail: Tail, now_ms: int) -> Overdue:
+    return measure_overdue(
+        live.table.snapshot.files(index),
+        log_start=tail.start,
+        retention_ms=live.config.retention_ms,
+        retention_bytes=live.config.retention_bytes,
+        segment_ms=live.config.segment_ms,
+        now_ms=now_ms,
+    )
