@@ -10,6 +10,7 @@ from delta_log.log import Log
 from delta_log.log_reader import LogReader
 from delta_log.opening import Settings
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
+from delta_log.statistics import Distribution, JobStatistics, LogStatistics, TopicStatistics
 from delta_log.types import Appended, OffsetRange, PartitionOffsets, ProducerIdentity, ProducerStamp, Record
 from delta_log.writer import Limits
 
@@ -17,11 +18,14 @@ __all__ = [
     "Appended",
     "ConsumedRecord",
     "DeleteRecordsPlan",
+    "Distribution",
     "Fetched",
+    "JobStatistics",
     "LakelogError",
     "Limits",
     "Log",
     "LogReader",
+    "LogStatistics",
     "OffsetRange",
     "PartitionOffsets",
     "ProducerIdentity",
@@ -30,4 +34,5 @@ __all__ = [
     "RetentionPlan",
     "Settings",
     "TopicInfo",
+    "TopicStatistics",
 ]

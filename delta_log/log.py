@@ -6,7 +6,7 @@
         for record in log.read("orders", 2, 0).records(): ...
 
 What `append` returned is durable, has its offset for ever, and is a row of the topic's Delta table within about a
-second. Everything here may be called from many threads.
+second. Everything here may be called from many threads. As it is all that can be done with a log, it is long.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from delta_log.disk import Disk, Probe, no_probe
 from delta_log.errors import NotOwner, Overloaded
 from delta_log.live import Live, TableWaiter
 from delta_log.log_reader import Reading
+from delta_log.measure import measure_log, why_refused
 from delta_log.opening import Running, Settings, own, start, stop, wall_clock_ms
 from delta_log.records_deletion import delete_records
 from delta_log.request import prepare_arrow, prepare_records
 from delta_log.request_parts import ARROW_FROM, Request
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.roots import Root, as_root
+from delta_log.statistics import LogStatistics
 from delta_log.tabling import is_tabled
 from delta_log.tail import Waiter, wake_all
 from delta_log.topic_config import TopicConfig
@@ -85,6 +87,15 @@ class Log(Reading):
     def recovery(self) -> str:
         """What the start found and did."""
         return str(self._running.report)
+
+    @property
+    def refuses(self) -> str | None:
+        """Why nothing can be written now; None while it can."""
+        return why_refused(self._running)
+
+    def statistics(self) -> LogStatistics:
+        """The log in numbers, for whoever watches it. It may be asked often, and of a closed log too."""
+        return measure_log(self._running, self._clock_ms())
 
     def create_topic(
         self, topic: str, partitions: int = 1, config: Mapping[str, ConfigValue] | None = None

@@ -60,6 +60,7 @@ class Running:
     journal: Journal
     writer: Writer
     tabler: Tabler
+    tabling: Tabling
     upkeep: Upkeep
     encoders: ThreadPoolExecutor
     report: Report
@@ -142,7 +143,7 @@ def _compose(
         lost_ownership=lost_ownership,
         probe=probe,
     )
-    return Running(root, info, epoch, catalog, journal, writer, tabler, upkeep, encoders, Report())
+    return Running(root, info, epoch, catalog, journal, writer, tabler, tabling, upkeep, encoders, Report())
 
 
 def _recover(running: Running) -> Report:
