@@ -30,7 +30,9 @@ from delta_log.errors import NotOwner, Overloaded
 from delta_log.live import Live, TableWaiter
 from delta_log.log_reader import Reading
 from delta_log.measure import measure_log, why_refused
-from delta_log.opening import Running, Settings, own, start, stop, wall_clock_ms
+from delta_log.opening import Running, Settings, own, own_producers, start, stop, wall_clock_ms
+from delta_log.producer_epochs import bump_epoch, check_transactional_id, fresh_identity
+from delta_log.producer_order import OrderedDoor
 from delta_log.records_deletion import delete_records
 from delta_log.request import prepare_arrow, prepare_records
 from delta_log.request_parts import ARROW_FROM, Request
@@ -41,7 +43,7 @@ from delta_log.tabling import is_tabled
 from delta_log.tail import Waiter, wake_all
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_plans import ConfigValue
-from delta_log.types import Appended, OffsetRange, ProducerStamp, Record
+from delta_log.types import Appended, OffsetRange, ProducerIdentity, ProducerStamp, Record
 
 _ROOM_EVERY_S = 0.01
 
@@ -53,6 +55,7 @@ class Log(Reading):
         super().__init__(running.root, running.catalog, running.journal)
         self._running = running
         self._loops = LoopDoor(running.writer)
+        self._door = OrderedDoor(running.writer, self._loops, settings.producer_wait_s)
         self._settings = settings
         self._clock_ms = clock_ms
         self._closing = threading.Lock()
@@ -131,7 +134,7 @@ class Log(Reading):
             with self._preparing:
                 live, request = self._prepare_records(topic, records, producer)
         self._wait_for_room(live, request.size)
-        return self._running.writer.append(live, request)
+        return self._door.append(live, request)
 
     def append_arrow(
         self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
@@ -140,7 +143,7 @@ class Log(Reading):
         with self._preparing:
             live, request = self._prepare_arrow(topic, table, producer)
         self._wait_for_room(live, request.size)
-        return self._running.writer.append(live, request)
+        return self._door.append(live, request)
 
     async def append_async(
         self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None
@@ -152,7 +155,7 @@ class Log(Reading):
         await self._own_off_the_loop(topic, producer)
         live, request = self._prepare_records(topic, records, producer)
         self._running.writer.check_room(live, request.size)
-        return await self._loops.append(live, request)
+        return await self._door.append_async(live, request)
 
     async def append_arrow_async(
         self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
@@ -160,7 +163,23 @@ class Log(Reading):
         await self._own_off_the_loop(topic, producer)
         live, request = self._prepare_arrow(topic, table, producer)
         self._running.writer.check_room(live, request.size)
-        return await self._loops.append(live, request)
+        return await self._door.append_async(live, request)
+
+    def init_producer(self, transactional_id: str | None = None) -> ProducerIdentity:
+        """Who an idempotent producer is: an id that nobody has, or, under a name, the next epoch of that name.
+
+        A named one shuts out whoever used the name before, for good, from the moment that this returns.
+        """
+        self._check_writable()
+        if transactional_id is None:
+            return fresh_identity()
+        check_transactional_id(transactional_id)
+        self._wait_for_room(own_producers(self._running), 0)
+        return bump_epoch(self._running.writer, transactional_id, self._clock_ms)
+
+    async def init_producer_async(self, transactional_id: str | None = None) -> ProducerIdentity:
+        """`init_producer` for a task: a thread waits for the disk."""
+        return await asyncio.to_thread(self.init_producer, transactional_id)
 
     def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         """Have `wake` called once when a record at or behind `offset` is visible, at once if there is one.
@@ -263,10 +282,8 @@ class Log(Reading):
         live = self._running.catalog.live(topic)
         if not live.owned:
             own(self._running, live)
-        if producer is not None and self._running.writer.sequencer.producer_table is None:
-            self._running.writer.sequencer.producer_table = self._running.catalog.producers(create=True)
-        if producer is not None and self._running.writer.sequencer.producer_table is not None:
-            own(self._running, self._running.writer.sequencer.producer_table)
+        if producer is not None:
+            own_producers(self._running)
         return live
 
     async def _own_off_the_loop(self, topic: str, producer: ProducerStamp | None) -> None:

@@ -47,6 +47,7 @@ class Settings:
     upkeep: bool = True
     max_block_s: float = 60.0
     producer_expiration_ms: int = 86_400_000
+    producer_wait_s: float = 1.0
 
 
 @dataclass(slots=True)
@@ -112,6 +113,17 @@ def own(running: Running, live: Live) -> None:
         running.tabler.bring_up(live)
 
 
+def own_producers(running: Running) -> Live:
+    """The same for the table of idempotent producers, which is made when the first one shows up."""
+    sequencer = running.writer.sequencer
+    if sequencer.producer_table is None:
+        sequencer.producer_table = running.catalog.producers(create=True)
+    if sequencer.producer_table is None:
+        raise TopicClosed(PRODUCERS_TABLE, "it could not be made", "try again")
+    own(running, sequencer.producer_table)
+    return sequencer.producer_table
+
+
 def _compose(
     root: Root, info: RootInfo, epoch: int, settings: Settings, clock_ms: Callable[[], int], probe: Probe
 ) -> Running:
@@ -175,8 +187,11 @@ def _load_producers(running: Running) -> Live | None:
                 running.writer.producers.replay(row)
     except (LakelogError, FileNotFoundError) as error:
         _log.error("requests of idempotent producers are refused: %s", error)
+        why = TopicClosed(PRODUCERS_TABLE, str(error), "see what `lakelog repair` would do")
         if producers is not None:
-            producers.closed = TopicClosed(PRODUCERS_TABLE, str(error), "see what `lakelog repair` would do")
+            producers.closed = why
+        else:
+            running.catalog.bar(PRODUCERS_TABLE, why)
         return None
     return producers
 

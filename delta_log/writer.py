@@ -22,6 +22,7 @@ from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, P
 from delta_log.frames import DECISION, Frame, Place, checksum
 from delta_log.journal import Journal
 from delta_log.live import Live, PendingGroup
+from delta_log.producer_parking import Parking
 from delta_log.producers import Producers
 from delta_log.request_parts import Part, Request
 from delta_log.rows import Run
@@ -64,6 +65,7 @@ class Writer:
         #: where the groups of event loops are written
         self.syncing = ThreadPoolExecutor(1, thread_name_prefix="lakelog-sync")
         self.turns = Turns()
+        self.parking = Parking(self.producers)
         self.meter = JournalMeter()
         self._follower = follower
         self._mutex = threading.Lock()
@@ -146,6 +148,8 @@ class Writer:
             self._break_down(group, error)
             pending = []
         self._answer(group)
+        for row in group.rows:
+            self.parking.look_again(row.producer_id)
         for live in pending:
             self._follower.notice(live)
 
@@ -222,6 +226,7 @@ class Writer:
     def close(self, why: LakelogError | None = None) -> None:
         self.fatal = self.fatal or why or Closed()
         self.syncing.shutdown(wait=False)
+        self.parking.close()
 
     @contextmanager
     def _given_up_if_interrupted(self, turn: Turn) -> Generator[None]:

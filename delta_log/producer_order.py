@@ -1,0 +1,99 @@
+"""The door of idempotent requests: one that comes before its predecessor waits for it outside, not in the queue.
+
+The sequencer alone decides. A request that it finds too early takes a place in `Parking`, and tries again when a
+predecessor was stored; when the time is over it tries once more, and that answer stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+
+from delta_log.async_append import LoopDoor
+from delta_log.errors import OutOfOrderSequence
+from delta_log.live import Live
+from delta_log.producer_parking import Parked
+from delta_log.request_parts import Request
+from delta_log.types import Appended
+from delta_log.writer import Writer
+
+
+class OrderedDoor:
+    """Where requests of threads and of event loops come in. `wait_s`: how long one may wait for its predecessors."""
+
+    def __init__(self, writer: Writer, loops: LoopDoor, wait_s: float) -> None:
+        self._writer = writer
+        self._loops = loops
+        self._wait_s = wait_s
+
+    def append(self, live: Live, request: Request) -> Appended:
+        try:
+            return self._writer.append(live, request)
+        except OutOfOrderSequence as early:
+            refusal = early
+        woken = threading.Event()
+        with self._place(live, request, woken.set, refusal) as place:
+            while True:
+                woken.clear()
+                woken.wait(place.patience(refusal))
+                try:
+                    return self._writer.append(live, request)
+                except OutOfOrderSequence as early:
+                    refusal = early
+
+    async def append_async(self, live: Live, request: Request) -> Appended:
+        try:
+            return await self._loops.append(live, request)
+        except OutOfOrderSequence as early:
+            refusal = early
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(woken.set)
+
+        with self._place(live, request, wake, refusal) as place:
+            while True:
+                woken.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(place.patience(refusal)):
+                        await woken.wait()
+                try:
+                    return await self._loops.append(live, request)
+                except OutOfOrderSequence as early:
+                    refusal = early
+
+    @contextmanager
+    def _place(
+        self, live: Live, request: Request, wake: Callable[[], None], refusal: OutOfOrderSequence
+    ) -> Generator[Place]:
+        parking, stamp = self._writer.parking, request.stamp
+        if stamp is None:
+            raise refusal
+        parked = Parked(live.id, stamp, wake)
+        if not parking.enter(parked):
+            raise refusal
+        try:
+            yield Place(self._writer, parked, time.monotonic() + self._wait_s)
+        finally:
+            parking.leave(parked)
+
+
+class Place:
+    """Of one request, as long as it is not answered."""
+
+    __slots__ = ("_deadline", "_parked", "_writer")
+
+    def __init__(self, writer: Writer, parked: Parked, deadline: float) -> None:
+        self._writer = writer
+        self._parked = parked
+        self._deadline = deadline
+
+    def patience(self, refusal: OutOfOrderSequence) -> float:
+        """How long to wait before the next try; `refusal` is raised where there is no time for another."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise refusal
+        return left if self._writer.parking.must_wait(self._parked) else 0.0
