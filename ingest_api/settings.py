@@ -1,20 +1,159 @@
-"""The settings of a server."""
+"""The table of a server's settings: what each may be, its default, and what it is for.
+
+It knows no source of a value: `settings_sources` does. A field of `ServerSettings` is its row in the table, and so is
+each setting of a topic, as `topic.` and Kafka's name. Nothing is coerced beyond the plain text of a value.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from delta_log import topic_settings
+from delta_log.topic_settings import INT64_MAX, OneOf, Whole
+from ingest_api.settings_checks import Check, Flag, Options, Origins, Text
+
+_MIB: Final = 1024 * 1024
+_DAY_MS: Final = 86_400_000
+_MOST_MS: Final = 2**31 - 1
+_MOST_SHOWN: Final = 200
+#: What the settings of topics begin with.
+TOPIC: Final = "topic."
+
+
+class UnusableSetting(Exception):
+    """A value that a setting cannot take, or a setting that there is not."""
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """What a server can be told."""
+class Setting:
+    """One row. `metavar` stands for its value in the help; a `secret` value is never shown."""
 
-    auto_create_topics: bool = False
-    default_partitions: int = 1
-    max_body_bytes: int = 64 * 1024 * 1024
-    max_bodies_bytes: int = 128 * 1024 * 1024
-    max_reads_bytes: int = 256 * 1024 * 1024
-    max_records: int = 100_000
-    max_poll_ms: int = 60_000
-    request_timeout_ms: int = 30_000
-    broker_id: int = 1
+    name: str
+    default: Any
+    check: Check
+    doc: str
+    group: str
+    metavar: str
+    secret: bool = False
+
+    @property
+    def option(self) -> str:
+        return "--" + self.name.replace("_", "-").replace(".", "-")
+
+    @property
+    def variable(self) -> str:
+        return "LAKELOG_" + self.name.replace(".", "_").upper()
+
+    def parse(self, given: object, source: str) -> Any:
+        """The value in its own type; `source` says where it came from."""
+        value = self.check(given)
+        if value is not None:
+            return value
+        shown = "what is given" if self.secret else repr(given)
+        shown = shown if len(shown) <= _MOST_SHOWN else shown[:_MOST_SHOWN] + "…"
+        raise UnusableSetting(f"{source}: {self.name} cannot be {shown}: it must be {self.check}")
+
+
+def _row(default: Any, check: Check, doc: str, *, group: str, metavar: str = "N", secret: bool = False) -> Any:
+    row = {"check": check, "doc": doc, "group": group, "metavar": metavar, "secret": secret}
+    return field(default=default, metadata=row)
+
+
+_PLACE, _TOPICS, _LIMITS, _LOG = "Place", "Topics", "Limits", "The log"
+_CONNECTIONS, _LOGGING, _TOPIC_DEFAULTS = "Connections", "Logging", "Defaults of topics"
+
+
+# fmt: off
+# Two lines a setting, so that the table is read as one.
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server can be told. `topic_defaults` holds what was given of `topic.*`, under Kafka's names."""
+
+    data: str = _row("./lakelog-data", Text("a directory"), group=_PLACE, metavar="DIR",
+        doc="The directory that holds the log; made when it is not there.")
+    memory: bool = _row(False, Flag(), group=_PLACE, metavar="true|false",  # noqa: FBT003
+        doc="Keep everything in memory and nothing on disk: `data` is not used, and all is gone at the end.")
+    store_option: tuple[tuple[str, str], ...] = _row((), Options(), group=_PLACE, metavar="K=V", secret=True,
+        doc="What the store behind `data` has to be told; may be given many times. A directory needs nothing.")
+    host: str = _row("127.0.0.1", Text("a host name or an address"), group=_PLACE, metavar="HOST",
+        doc="The address to listen on. There is no authentication yet: whoever reaches it may do everything.")
+    port: int = _row(8082, Whole(0, 65_535), group=_PLACE, metavar="PORT",
+        doc="The port to listen on; 0 takes a free one and says which.")
+
+    auto_create_topics: bool = _row(False, Flag(), group=_TOPICS, metavar="true|false",  # noqa: FBT003
+        doc="Make a topic when somebody produces to one that is not there.")
+    default_partitions: int = _row(1, Whole(1, 10_000), group=_TOPICS,
+        doc="How many partitions a topic gets when its maker does not say.")
+    broker_id: int = _row(1, Whole(0, 2**31 - 1), group=_TOPICS,
+        doc="The id under which this server is listed as the one broker.")
+
+    max_body_bytes: int = _row(64 * _MIB, Whole(1024, 2**31 - 1), group=_LIMITS,
+        doc="The largest body of a request, also after it was decompressed.")
+    max_bodies_bytes: int = _row(128 * _MIB, Whole(1024), group=_LIMITS,
+        doc="How much of the bodies of all requests may be in memory at once; `max_body_bytes` or more.")
+    max_reads_bytes: int = _row(256 * _MIB, Whole(_MIB), group=_LIMITS,
+        doc="How much of what readers asked for may be in memory at once.")
+    max_records: int = _row(100_000, Whole(1, 10_000_000), group=_LIMITS,
+        doc="The most records in one request.")
+    max_poll_ms: int = _row(60_000, Whole(0, _MOST_MS), group=_LIMITS,
+        doc="The longest that a read may wait for records; a longer wish is cut to it.")
+    request_timeout_ms: int = _row(30_000, Whole(1, _MOST_MS), group=_LIMITS,
+        doc="How long a request may take in all before its outcome is reported as unknown.")
+
+    max_connections: int = _row(10_000, Whole(1, 1_000_000), group=_CONNECTIONS,
+        doc="The most connections at once; further ones are turned away.")
+    max_head_bytes: int = _row(32 * 1024, Whole(1024, _MIB), group=_CONNECTIONS,
+        doc="The largest request head: its first line and all its fields.")
+    max_head_fields: int = _row(100, Whole(8, 1000), group=_CONNECTIONS,
+        doc="The most fields in a request head.")
+    head_timeout_ms: int = _row(10_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
+        doc="How long a client may take to send a request head.")
+    body_timeout_ms: int = _row(20_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
+        doc="How long a request body may make no progress.")
+    first_request_timeout_ms: int = _row(20_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
+        doc="How long a new connection may stay silent.")
+    keep_alive_timeout_ms: int = _row(75_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
+        doc="How long a connection may stay silent between two requests.")
+    write_timeout_ms: int = _row(60_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
+        doc="How long a client may take nothing of its answer.")
+    drain_timeout_ms: int = _row(10_000, Whole(0, _MOST_MS), group=_CONNECTIONS,
+        doc="How long a stop may take, for the requests under way and for the tables together.")
+    cors_origins: tuple[str, ...] = _row((), Origins(), group=_CONNECTIONS, metavar="ORIGINS",
+        doc="The web pages whose scripts may call this server, with commas between them, or *; none by default.")
+
+    untabled_memory_bytes: int = _row(256 * _MIB, Whole(_MIB), group=_LOG,
+        doc="How much of what is not yet in the tables stays in memory; the rest is read back from the journal.")
+    untabled_topic_bytes: int = _row(256 * _MIB, Whole(_MIB), group=_LOG,
+        doc="How much of one topic may be in the journal and not yet in its table; above it requests are refused.")
+    untabled_total_bytes: int = _row(1024 * _MIB, Whole(_MIB), group=_LOG,
+        doc="The same for all topics together.")
+    tail_bytes: int = _row(128 * _MIB, Whole(0), group=_LOG,
+        doc="How much of the newest records stays in memory for readers that follow.")
+    table_workers: int = _row(2, Whole(1, 64), group=_LOG,
+        doc="How many threads write tables.")
+    files_per_second: int = _row(500, Whole(1, 1_000_000), group=_LOG,
+        doc="How many files a second all tables together may gain; above it commits are spread out.")
+    producer_expiration_ms: int = _row(_DAY_MS, Whole(1000, INT64_MAX), group=_LOG,
+        doc="How long an idempotent producer is remembered after its last request.")
+
+    log_format: str = _row("auto", OneOf(("auto", "text", "json")), group=_LOGGING, metavar="FORMAT",
+        doc="`text` for people, `json` for programs; `auto` is text on a terminal and JSON elsewhere.")
+    log_level: str = _row("info", OneOf(("debug", "info", "warning", "error")), group=_LOGGING, metavar="LEVEL",
+        doc="The least that is logged.")
+    access_log: str = _row("errors", OneOf(("off", "errors", "all")), group=_LOGGING, metavar="WHICH",
+        doc="Which requests get a line in the log: none, those answered with a status of 400 and above, or all.")
+
+    topic_defaults: Mapping[str, object] = field(default_factory=dict[str, object])
+# fmt: on
+
+
+SETTINGS: Final[tuple[Setting, ...]] = (
+    *(Setting(each.name, each.default, **each.metadata) for each in fields(ServerSettings) if each.metadata),
+    *(
+        Setting(TOPIC + each.name, each.default, each.check, each.doc, _TOPIC_DEFAULTS, "VALUE")
+        for each in topic_settings.SETTINGS
+    ),
+)
+GROUPS: Final[tuple[str, ...]] = tuple(dict.fromkeys(setting.group for setting in SETTINGS))

@@ -1,0 +1,79 @@
+"""What a value of a setting may be: each check answers the value in its own type, or None, and states its rule."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+
+_LINE: Final = re.compile(r"[^\x00-\x1f\x7f]{1,4096}")
+_ORIGIN: Final = re.compile(r"\*|https?://[A-Za-z0-9.\-\[\]:]+")
+
+
+class Check(Protocol):
+    """Answers the value, or None when it breaks the rule that `str` states."""
+
+    def __call__(self, given: Any, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    def __call__(self, given: object) -> bool | None:
+        if isinstance(given, bool):
+            return given
+        return {"true": True, "false": False}.get(given) if isinstance(given, str) else None
+
+    def __str__(self) -> str:
+        return "true or false"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One line that says `what`."""
+
+    what: str
+
+    def __call__(self, given: object) -> str | None:
+        return given if isinstance(given, str) and _LINE.fullmatch(given) else None
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """A list, or its members with commas between them."""
+
+    def __call__(self, given: object) -> tuple[str, ...] | None:
+        origins = _split(given)
+        return origins if origins is not None and all(map(_ORIGIN.fullmatch, origins)) else None
+
+    def __str__(self) -> str:
+        return "* or origins with commas between them, each as http://host or https://host:port"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A table of texts, or pairs in a list or with commas between them."""
+
+    def __call__(self, given: object) -> tuple[tuple[str, str], ...] | None:
+        try:
+            pairs = tuple(msgspec.convert(given, dict[str, str]).items())
+        except msgspec.ValidationError:
+            pairs = tuple((key, value) for key, _, value in (pair.partition("=") for pair in _split(given) or ("",)))
+        return pairs if all(map(all, pairs)) and len(dict(pairs)) == len(pairs) else None
+
+    def __str__(self) -> str:
+        return "KEY=VALUE, each key once"
+
+
+def _split(given: object) -> tuple[str, ...] | None:
+    """The members of a list of texts; a text stands for a list with commas in it."""
+    if isinstance(given, str):
+        return tuple(part.strip() for part in given.split(",") if part.strip())
+    try:
+        return msgspec.convert(given, tuple[str, ...])
+    except msgspec.ValidationError:
+        return None
