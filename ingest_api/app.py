@@ -12,7 +12,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from ingest_api import routes_fetch, routes_produce
+from ingest_api import routes_fetch, routes_produce, routes_producers, routes_topics
 from ingest_api.call import JSON, Receive, Reply, Scope, Send, send_reply
 from ingest_api.edge import Edge
 from ingest_api.errors import Refusal, answer_error
@@ -31,7 +31,8 @@ def create_app(tier: Tier) -> TierApp:
 
 def list_operations(tier: Tier) -> list[Operation]:
     """Every route there is."""
-    return [*routes_produce.operations(tier), *routes_fetch.operations(tier)]
+    modules = (routes_produce, routes_fetch, routes_topics, routes_producers)
+    return [operation for module in modules for operation in module.operations(tier)]
 
 
 class TierApp(FastAPI):

@@ -1,0 +1,110 @@
+"""The HTTP tier in process: its real app over a real log, called without a socket.
+
+    def test_something(app: HttpApp):
+        assert app.get("/topics").json() == []
+
+The fixture is known to the integration tests by their conftest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import httpx
+import pytest
+
+from delta_log import Log
+from ingest_api.app import create_app
+from ingest_api.bodies import Bodies
+from ingest_api.read_room import ReadRoom
+from ingest_api.settings import ServerSettings
+from ingest_api.tier import Tier
+from ingest_api.watch import Watch
+from tests.support.logs import Place, eventually, our_threads
+
+BASE: Final = "http://lakelog.test"
+T = TypeVar("T")
+
+
+class HttpApp:
+    """A client and its server, with a loop of their own: calls block; `run` is for what must be several at once."""
+
+    def __init__(self, log: Log, **settings: Any) -> None:
+        self.log = log
+        self.settings = replace(ServerSettings(), **settings)
+        self.threads = ThreadPoolExecutor(4, thread_name_prefix="lakelog-http")
+        self.tier = Tier(
+            log,
+            self.settings,
+            Bodies(self.settings.max_body_bytes, self.settings.max_bodies_bytes),
+            ReadRoom(self.settings.max_reads_bytes),
+            Watch(),
+            self.threads,
+        )
+        self.asgi = create_app(self.tier)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.asgi), base_url=BASE, timeout=30)
+        self._runner = asyncio.Runner()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(coroutine)
+
+    def request(self, method: str, path: str, **given: Any) -> httpx.Response:
+        return self.run(self.client.request(method, path, **given))
+
+    def get(self, path: str, **given: Any) -> httpx.Response:
+        return self.request("GET", path, **given)
+
+    def put(self, path: str, **given: Any) -> httpx.Response:
+        return self.request("PUT", path, **given)
+
+    def post(self, path: str, **given: Any) -> httpx.Response:
+        return self.request("POST", path, **given)
+
+    def patch(self, path: str, **given: Any) -> httpx.Response:
+        return self.request("PATCH", path, **given)
+
+    def delete(self, path: str, **given: Any) -> httpx.Response:
+        return self.request("DELETE", path, **given)
+
+    def close(self) -> None:
+        try:
+            self.run(self.client.aclose())
+        finally:
+            self._runner.close()
+            self.threads.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@pytest.fixture(params=["local", "memory"])
+def http_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path / "root" if request.param == "local" else None)
+    yield made
+    made.close()
+    eventually(lambda: not our_threads(), "the end of every thread")
+
+
+@pytest.fixture
+def app(http_place: Place) -> Iterator[HttpApp]:
+    """Over a log on a disk, and over one in memory."""
+    with HttpApp(http_place.open()) as made:
+        yield made
+
+
+def error_code(response: httpx.Response) -> tuple[int, int]:
+    """The status of an error and its code; that it has the shape of one is checked on the way."""
+    body = response.json()
+    assert response.headers["content-type"] == "application/json"
+    assert isinstance(body["message"], str)
+    assert body["message"]
+    assert response.status_code >= 400
+    return response.status_code, body["error_code"]
