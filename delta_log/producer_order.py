@@ -52,7 +52,8 @@ class OrderedDoor:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            loop.call_soon_threadsafe(woken.set)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+                loop.call_soon_threadsafe(woken.set)
 
         with self._place(live, request, wake, refusal) as place:
             while True:

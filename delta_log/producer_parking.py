@@ -5,7 +5,6 @@ Knows who waits, and asks `Producers` whether he still must. Must not know how a
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +15,11 @@ from delta_log.types import ProducerStamp
 
 #: So many requests of one producer may wait in one topic: a producer has five on their way at most.
 MOST_PARKED: Final = 4
-_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, frozen=True, slots=True)
 class Parked:
-    """A request that waits. `wake` is called by another thread, perhaps more than once, and must not block."""
+    """A request that waits. Any thread may call `wake`, more than once; it neither blocks nor raises."""
 
     topic_id: str
     stamp: ProducerStamp
@@ -76,9 +74,5 @@ class Parking:
 
 
 def _wake(several: list[Parked]) -> None:
-    """Whoever cannot be woken, as his event loop is gone, keeps nobody else asleep."""
     for parked in several:
-        try:
-            parked.wake()
-        except Exception as error:  # noqa: BLE001 - it is the waiter's own
-            _log.warning("a request that waited for its predecessor could not be woken: %r", error)
+        parked.wake()

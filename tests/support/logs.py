@@ -20,7 +20,7 @@ from delta_log.stores import Entry, Store
 from delta_log.stores.protocol import Blob
 
 NOW = 1_800_000_000_000
-QUIET = Settings(upkeep=False, max_block_s=0.0)
+QUIET = Settings(upkeep=False, max_block_s=0.0, producer_wait_s=0.0)
 FROM_FILES = Settings(upkeep=False, max_block_s=0.0, tail_bytes=0)
 DEADLINE_S = 20.0
 
