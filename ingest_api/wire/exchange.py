@@ -1,0 +1,220 @@
+"""One request and its answer, as ASGI has them. Knows the app; of the socket only what its connection offers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final, Protocol
+
+from ingest_api.wire.answers import CONTINUE, AnswerHead, Asked, frame_chunk, plan_answer
+from ingest_api.wire.asgi import App, Message, Scope
+
+_log = logging.getLogger("lakelog.wire")
+_DISCONNECT: Final[Message] = {"type": "http.disconnect"}
+#: What a piece of a body takes beside its bytes.
+_PIECE_BYTES: Final = 64
+
+
+class Line(Protocol):
+    """What an exchange asks of its connection."""
+
+    @property
+    def draining(self) -> bool: ...
+
+    @property
+    def write_paused(self) -> bool: ...
+
+    def extra_headers(self) -> bytes: ...
+
+    def write(self, *data: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    def make_room(self) -> None: ...
+
+    def answered(self, exchange: Exchange, *, keep_alive: bool) -> None: ...
+
+    def failed(self, exchange: Exchange) -> None: ...
+
+    def abandoned(self, exchange: Exchange) -> None: ...
+
+    def ran(self, exchange: Exchange) -> None: ...
+
+
+class Exchange:
+    """Used by one loop. The app is never cancelled by it: what was begun is finished."""
+
+    __slots__ = (
+        "_asked",
+        "_head",
+        "_left",
+        "_line",
+        "_loop",
+        "_parts",
+        "_start",
+        "_told_end",
+        "_waiters",
+        "answered",
+        "expects_continue",
+        "gone",
+        "hung_up",
+        "scope",
+        "task",
+        "unread",
+        "whole",
+    )
+
+    def __init__(
+        self, line: Line, loop: asyncio.AbstractEventLoop, scope: Scope, asked: Asked, *, expects_continue: bool
+    ) -> None:
+        self._line = line
+        self._loop = loop
+        self.scope = scope
+        self._asked = asked
+        self.expects_continue = expects_continue
+        self.task: asyncio.Task[None] | None = None
+        self._parts: list[bytes] = []
+        self.unread = 0
+        #: All of the request's body has arrived.
+        self.whole = False
+        self._told_end = False
+        self._waiters: list[asyncio.Future[None]] | None = None
+        self._start: Message | None = None
+        self._head: AnswerHead | None = None
+        self._left: int | None = None
+        self.answered = False
+        #: The client sends no more, and most likely is gone; an answer is tried all the same.
+        self.hung_up = False
+        #: Nobody can read an answer any more.
+        self.gone = False
+
+    @property
+    def started(self) -> bool:
+        """Some of the answer is on the wire."""
+        return self._head is not None
+
+    @property
+    def is_head(self) -> bool:
+        return self._asked.is_head
+
+    @property
+    def awaited(self) -> bool:
+        """Somebody waits for more of the body, or would take it at once."""
+        return not self.whole and not self.expects_continue
+
+    def take(self, piece: bytes) -> None:
+        """Some of the body has arrived."""
+        if piece and not self.answered:
+            self._parts.append(piece)
+            self.unread += len(piece) + _PIECE_BYTES
+
+    def wake(self) -> None:
+        """Let whoever is in `receive` look again."""
+        waiters, self._waiters = self._waiters, None
+        for waiter in waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def hang_up(self) -> None:
+        """The client sends no more: the app learns it when it asks."""
+        self.hung_up = True
+        self.wake()
+
+    def lose(self) -> None:
+        """Nobody can read the answer: what is sent from now on goes nowhere."""
+        self.gone = True
+        self.hang_up()
+
+    async def run(self, app: App) -> None:
+        try:
+            await app(self.scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            self._line.failed(self)
+            raise
+        except Exception:
+            _log.exception("the app failed at %s", self.scope["raw_path"])
+            self._line.failed(self)
+        else:
+            if self.hung_up and not self.answered:
+                self._line.abandoned(self)
+            elif not self.answered:
+                _log.error("the app left %s without a whole answer", self.scope["raw_path"])
+                self._line.failed(self)
+        finally:
+            self._line.ran(self)
+
+    async def receive(self) -> Message:
+        while True:
+            if not self.answered and (self.whole or not self.hung_up):
+                if self._parts or (self.whole and not self._told_end):
+                    return self._next_piece()
+                if self.expects_continue:
+                    self.expects_continue = False
+                    self._line.write(CONTINUE)
+            if self.answered or self.hung_up:
+                return _DISCONNECT.copy()
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters = [waiter] if self._waiters is None else [*self._waiters, waiter]
+            await waiter
+
+    def _next_piece(self) -> Message:
+        parts = self._parts
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        if parts:
+            self._parts = []
+            self.unread = 0
+        if self.whole:
+            self._told_end = True
+        else:
+            self._line.make_room()
+        return {"type": "http.request", "body": body, "more_body": not self.whole}
+
+    async def send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "http.response.start":
+            if self._start is not None:
+                raise RuntimeError("an answer is started twice")
+            self._start = message
+            return
+        if kind != "http.response.body" or self._start is None or self.answered:
+            raise RuntimeError(f"the message {kind} is out of turn")
+        if self.gone:
+            self.answered = not message.get("more_body", False)
+            await asyncio.sleep(0)  # an app that sends for ever must let others have their turn
+            return
+        self._put(self._start, message.get("body", b""), last=not message.get("more_body", False))
+        if self._line.write_paused:
+            await self._line.drain()
+
+    def _put(self, start: Message, body: bytes, *, last: bool) -> None:
+        before = b""
+        head = self._head
+        if head is None:
+            head = self._begin(start, len(body) if last else None)
+            before = head.data
+        pieces: tuple[bytes, ...] = (before, body)
+        if head.bodiless:
+            pieces = (before,)
+        elif self._left is not None:
+            self._left -= len(body)
+            if self._left < 0 or (last and self._left):
+                raise RuntimeError("the answer is not as long as its content-length says")
+        elif head.chunked:
+            pieces = (before, *frame_chunk(body, last=last))
+        self._head = head
+        self._line.write(*pieces)
+        if last:
+            self.answered = True
+            if self._waiters is not None:
+                self.wake()
+            self._line.answered(self, keep_alive=head.keep_alive)
+
+    def _begin(self, start: Message, whole: int | None) -> AnswerHead:
+        asked = self._asked
+        if asked.keep_alive and (self._line.draining or not self.whole):
+            # What is still to come of the request could not be told from a next one.
+            asked = asked._replace(keep_alive=False)
+        headers: Any = start.get("headers", ())
+        head = plan_answer(asked, start["status"], headers, self._line.extra_headers(), whole)
+        self._left = head.left
+        return head

@@ -1,0 +1,176 @@
+"""Decides what one request head says, and what is wrong with it. Values in, values out.
+
+httptools reads the fields; it refuses bare line ends, folded fields, control characters, spaces before colons and
+unknown methods. What it lets pass, and every field that frames a body, is checked here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from ingest_api.wire.asgi import Headers
+from ingest_api.wire.faults import (
+    HEAD_TOO_LARGE,
+    NO_TUNNELS,
+    TOO_MANY_FIELDS,
+    UNKNOWN_EXPECTATION,
+    URL_TOO_LONG,
+    BadRequest,
+    Fault,
+    bad_request,
+)
+from ingest_api.wire.limits import WireLimits
+
+HEAD_END: Final = b"\r\n\r\n"
+_VERSIONS: Final = {b"HTTP/1.1": "1.1", b"HTTP/1.0": "1.0"}
+#: The fields that the wire itself acts upon.
+_OURS: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"))
+_ABSOLUTE: Final = re.compile(rb"https?://([^/?]+)(/[^?]*)?(\?.*)?", re.IGNORECASE)
+_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
+_MISPLACED: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n")
+_START: Final = re.compile(rb"[A-Z-]+(?: |$)")
+_LONGEST_LENGTH: Final = 18
+
+
+class Head(NamedTuple):
+    """A request head that is sound. `length` is None for a chunked body."""
+
+    method: str
+    version: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    headers: Headers
+    length: int | None
+    keep_alive: bool
+    expects_continue: bool
+
+
+class _Fields:
+    __slots__ = ("headers",)
+
+    def __init__(self) -> None:
+        self.headers: Headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
+
+class _Framing(NamedTuple):
+    hosts: int
+    length: int | None
+    keep_alive: bool
+    expects_continue: bool
+
+
+def check_beginning(head: bytes, seen: int, limits: WireLimits) -> BadRequest | None:
+    """What is wrong already with a head that has not ended; `seen` bytes of it were sound before."""
+    if len(head) >= limits.head_bytes:
+        return BadRequest(decide_oversize(head, limits))
+    if _MISPLACED.search(head, seen):
+        return bad_request("the request head has a character or a line end that it must not have")
+    if seen < 8 and not _START.match(head) and head != b"\r":
+        return bad_request("the request does not begin with a method")
+    return None
+
+
+def decide_oversize(head: bytes, limits: WireLimits) -> Fault:
+    """Which part of a head is too much."""
+    return HEAD_TOO_LARGE if 0 <= head.find(b"\r\n") <= limits.head_bytes else URL_TOO_LONG
+
+
+def parse_head(head: bytes, limits: WireLimits) -> Head:
+    """All of a head, from its request line to the empty line. Raises BadRequest."""
+    if len(head) > limits.head_bytes:
+        raise BadRequest(decide_oversize(head, limits))
+    headers = _read_fields(head)
+    if len(headers) > limits.head_fields:
+        raise BadRequest(TOO_MANY_FIELDS)
+    words = head[: head.find(b"\r\n")].split(b" ")
+    version = _VERSIONS.get(words[-1])
+    if len(words) != 3 or version is None:
+        raise bad_request("the request line is not `method target HTTP/1.1` or `… HTTP/1.0`")
+    method, target = words[0].decode("ascii"), words[1]
+    framing = _read_framing(headers, version)
+    if framing.hosts != 1 and (framing.hosts or version == "1.1"):
+        raise bad_request("the request must have one Host field")
+    if target[0] != 0x2F:  # anything but "/"
+        target = _plain_target(method, target, headers)
+    if b"#" in target:
+        raise bad_request("the request target has a fragment")
+    raw_path, _, query = target.partition(b"?")
+    path = raw_path.decode("ascii")
+    if "%" in path:
+        path = unquote(path)
+    return Head(
+        method, version, path, raw_path, query, headers, framing.length, framing.keep_alive, framing.expects_continue
+    )
+
+
+def _read_fields(head: bytes) -> Headers:
+    fields = _Fields()
+    try:
+        HttpRequestParser(fields).feed_data(head)
+    except HttpParserUpgrade:
+        pass  # asked for, not done: a plain request
+    except HttpParserError as error:
+        raise bad_request(f"the request is not sound HTTP/1.1: {error}") from None
+    if b" \r\n" in head or b"\t\r\n" in head:
+        return [(name, value.rstrip(b" \t")) for name, value in fields.headers]
+    return fields.headers
+
+
+def _plain_target(method: str, target: bytes, headers: Headers) -> bytes:
+    """A target of the other three forms as path and query."""
+    if method == "CONNECT":
+        raise BadRequest(NO_TUNNELS)
+    if target == b"*" and method == "OPTIONS":
+        return target
+    absolute = _ABSOLUTE.fullmatch(target)
+    if absolute is None or not _HOST.fullmatch(absolute[1]):
+        raise bad_request("the request target is neither a path nor a URL of http or https")
+    # The law of proxies: the authority of such a target counts, not the Host field.
+    authority: bytes = absolute[1]
+    headers[:] = [(name, authority if name == b"host" else value) for name, value in headers]
+    return (absolute[2] or b"/") + (absolute[3] or b"")
+
+
+def _read_framing(headers: Headers, version: str) -> _Framing:
+    hosts, length, chunked, expects_continue, keep_alive = 0, None, False, False, version == "1.1"
+    for name, value in headers:
+        if name not in _OURS:
+            continue
+        if name == b"host":
+            hosts += 1
+            if not _HOST.fullmatch(value):
+                raise bad_request("the Host field is not a host and a port")
+        elif name == b"content-length":
+            if length is not None or not value.isdigit() or len(value) > _LONGEST_LENGTH:
+                raise bad_request("the Content-Length is not one plain number")
+            length = int(value)
+        elif name == b"transfer-encoding":
+            if chunked or version == "1.0" or value.lower() != b"chunked":
+                raise bad_request("the only Transfer-Encoding is chunked, once, and of HTTP/1.1")
+            chunked = True
+        elif name == b"connection":
+            keep_alive = _keep_alive(value, keep_alive=keep_alive)
+        elif version == "1.1":
+            if value.lower() != b"100-continue":
+                raise BadRequest(UNKNOWN_EXPECTATION)
+            expects_continue = True
+    if chunked:
+        if length is not None:
+            raise bad_request("Content-Length and Transfer-Encoding do not go together")
+        return _Framing(hosts, None, keep_alive, expects_continue)
+    return _Framing(hosts, length or 0, keep_alive, expects_continue and bool(length))
+
+
+def _keep_alive(value: bytes, *, keep_alive: bool) -> bool:
+    options = [option.strip() for option in value.lower().split(b",")]
+    if b"close" in options:
+        return False
+    return keep_alive or b"keep-alive" in options
