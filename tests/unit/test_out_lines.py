@@ -52,7 +52,9 @@ def test_a_line_has_exactly_its_members_in_their_order():
         b'"' + b"9" * 5_000 + b'"',
         b'["' + b"[" * 500 + b'\\"' + b"[" * 500 + b'"]',
         b"[" + b",".join([b"[]"] * 500) + b"]",
+        b'["\\\\","' + b"[" * 250 + b'"]',
         NESTED[0],
+        b"[" * (MAX_DEPTH - 1) + b"[],[]" + b"]" * (MAX_DEPTH - 1),
     ],
 )
 def test_json_is_shown_as_it_is_spelled(value):
@@ -89,6 +91,7 @@ def test_json_is_shown_as_it_is_spelled(value):
         b"\x00",
         b'","value":"',
         b"9" * (MAX_DIGITS + 1),
+        b"-" + b"9" * (MAX_DIGITS + 1),
         b'["' + b"9" * 5_000 + b'",-1.' + b"9" * (MAX_DIGITS + 1) + b"]",
         *NESTED[1:],
     ],
@@ -114,7 +117,7 @@ def test_white_space_around_json_is_removed():
 @pytest.mark.parametrize("line_end", [b"\n", b"\r", b"\r\n"])
 def test_json_over_several_lines_is_put_on_one(line_end):
     pretty = b'{"a": [1.0e5,\n 2],\n "b c": "x  \\n\\u0041"}\n'.replace(b"\n", line_end)
-    assert text_of(pretty) == b'{"a":[1.0e5,2],"b c":"x  \\n\\u0041"}'
+    assert text_of(pretty) == text_of(pretty.strip()) == b'{"a":[1.0e5,2],"b c":"x  \\n\\u0041"}'
 
 
 def test_no_reader_finds_the_end_of_a_line_inside_a_record():
@@ -123,6 +126,11 @@ def test_no_reader_finds_the_end_of_a_line_inside_a_record():
     body = written(LineWriter(), [(0, [batch_of(numbered([Stored(value) for value in values]))])]).decode()
     assert len(body.splitlines()) == 3
     assert [json.loads(line)["value"] for line in body.splitlines()] == [ends, ends, "\u2028\x85"]
+
+
+def test_values_that_are_json_only_together_are_text():
+    for values in ([b"[1", b"2]"], [b"[1", b"2]", b"3,4"], [b"1,2", b'{"a":3', b'"b":4}']):
+        assert [json.loads(line)["value"] for line in lines(*values)] == [value.decode() for value in values]
 
 
 def test_decode_string_shows_json_as_the_text_that_it_is():
