@@ -15,10 +15,10 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -46,6 +46,8 @@ from delta_log.topic_plans import ConfigValue
 from delta_log.types import Appended, OffsetRange, ProducerIdentity, ProducerStamp, Record
 
 _ROOM_EVERY_S = 0.01
+#: Larger requests of a loop are checked and split by a thread.
+_PREPARED_IN_LOOP = 2000
 
 
 class Log(Reading):
@@ -152,18 +154,29 @@ class Log(Reading):
 
         Where the tables are behind it is refused at once, as a loop must not block.
         """
-        await self._own_off_the_loop(topic, producer)
-        live, request = self._prepare_records(topic, records, producer)
-        self._running.writer.check_room(live, request.size)
-        return await self._door.append_async(live, request)
+        return await (await self.accept_async(topic, records, producer=producer))
 
     async def append_arrow_async(
         self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
     ) -> Appended:
+        return await (await self.accept_async(topic, table, producer=producer))
+
+    async def accept_async(
+        self,
+        topic: str,
+        records: Sequence[Record] | pa.Table | pa.RecordBatch,
+        *,
+        producer: ProducerStamp | None = None,
+    ) -> Coroutine[Any, Any, Appended]:
+        """Check a request; what is returned stores it when it is awaited."""
         await self._own_off_the_loop(topic, producer)
-        live, request = self._prepare_arrow(topic, table, producer)
+        prepare = self._prepare_arrow if isinstance(records, pa.Table | pa.RecordBatch) else self._prepare_records
+        if isinstance(records, Record) or len(records) < _PREPARED_IN_LOOP:
+            live, request = prepare(topic, records, producer)
+        else:
+            live, request = await asyncio.to_thread(prepare, topic, records, producer)
         self._running.writer.check_room(live, request.size)
-        return await self._door.append_async(live, request)
+        return self._door.append_async(live, request)
 
     def init_producer(self, transactional_id: str | None = None) -> ProducerIdentity:
         """Who an idempotent producer is: an id that nobody has, or, under a name, the next epoch of that name.

@@ -12,13 +12,12 @@ from typing import Any, Final
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from ingest_api import routes_fetch, routes_produce, routes_producers, routes_topics
+from ingest_api import produce_operations, read_operations, routes_producers, routes_topics
 from ingest_api.call import JSON, Receive, Reply, Scope, Send, send_reply
 from ingest_api.edge import Edge
 from ingest_api.errors import Refusal, answer_error
 from ingest_api.openapi import document
 from ingest_api.operations import Operation
-from ingest_api.parameters import decode_percent
 from ingest_api.tier import Tier
 
 VERSION: Final = "2.0"
@@ -31,7 +30,7 @@ def create_app(tier: Tier) -> TierApp:
 
 def list_operations(tier: Tier) -> list[Operation]:
     """Every route there is."""
-    modules = (routes_produce, routes_fetch, routes_topics, routes_producers)
+    modules = (produce_operations, read_operations, routes_topics, routes_producers)
     return [operation for module in modules for operation in module.operations(tier)]
 
 
@@ -58,15 +57,16 @@ class TierApp(FastAPI):
             raw: bytes = scope["raw_path"]
             if len(raw) > 1 and raw.endswith(b"/"):
                 raw = raw[:-1]
-            parts = raw.split(b"/")
-            if len(parts) == 3 and parts[1] == b"topics" and scope["method"] == "POST":
-                await self._edge.perform(self._produce, {"topic": parts[2]}, scope, receive, send)
-                return
-            if len(parts) == 6 and parts[5] == b"records" and parts[1] == b"topics" and scope["method"] == "GET":
-                path = {"topic": parts[2], "partition": parts[4]}
-                await self._edge.perform(self._fetch, path, scope, receive, send)
-                return
-            scope["path"] = raw.decode("latin-1")  # still encoded: what is between two slashes stays there
+            match scope["method"], raw.split(b"/"):
+                case "POST", [b"", b"topics", topic]:
+                    await self._edge.perform(self._produce, {"topic": topic}, scope, receive, send)
+                    return
+                case "GET", [b"", b"topics", topic, b"partitions", partition, b"records"]:
+                    path = {"topic": topic, "partition": partition}
+                    await self._edge.perform(self._fetch, path, scope, receive, send)
+                    return
+                case _:
+                    scope["path"] = raw.decode("latin-1")  # still encoded: what is between two slashes stays there
         await super().__call__(scope, receive, send)
 
     def _endpoint(self, operation: Operation) -> Any:

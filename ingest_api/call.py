@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -70,12 +71,13 @@ class Call:
 
 
 class Reply(msgspec.Struct):
-    """An answer: whole, or in pieces as they are made."""
+    """An answer: whole, or in pieces as they are made. `done` is called when it was sent, or cannot be."""
 
     status: int = 200
-    body: bytes | AsyncIterator[bytes] = b""
+    body: bytes | AsyncGenerator[bytes] = b""
     content_type: bytes = JSON
     headers: Sequence[Header] = ()
+    done: Callable[[], None] | None = None
 
 
 def json_reply(
@@ -95,7 +97,8 @@ async def send_reply(send: Send, reply: Reply, more: Sequence[Header]) -> None:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
         return
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    async for piece in body:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    async with aclosing(body) as pieces:
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        async for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

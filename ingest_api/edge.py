@@ -36,6 +36,7 @@ class Edge:
         began = time.perf_counter()
         request_id = self._request_id(scope)
         call = Call(scope, receive, {}, self._bodies)
+        reply: Reply | None = None
         try:
             reply = await self._act(operation, call, path, request_id)
             if reply is None:
@@ -43,6 +44,8 @@ class Edge:
             await send_reply(send, reply, [(b"x-request-id", request_id)])
         finally:
             self._bodies.release(call)
+            if reply is not None and reply.done is not None:
+                reply.done()
         self._watch.answered(operation.name, scope, reply, request_id, time.perf_counter() - began)
 
     async def _act(

@@ -175,13 +175,11 @@ def decode_percent(raw: bytes, *, plus: bool = False) -> str:
         raise Refusal(422, "what is percent-encoded in the URL must be UTF-8") from None
 
 
-def _checked(
-    values: Mapping[str, Any], declared: Sequence[Parameter], seen: frozenset[str] | set[str]
-) -> dict[str, Any]:
+def _checked(values: dict[str, Any], declared: Sequence[Parameter], seen: Collection[str]) -> dict[str, Any]:
     absent = [given.name for given in declared if given.required and given.name not in seen]
     if absent:
         raise Refusal(422, f"the query parameter {absent[0]} is needed")
-    return dict(values)
+    return values
 
 
 def _shown(text: str) -> str:

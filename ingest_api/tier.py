@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
-
 import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec, TypeVar
 
 from delta_log import Log
 from ingest_api.bodies import Bodies
+from ingest_api.closing import Closing
 from ingest_api.read_room import ReadRoom
 from ingest_api.settings import ServerSettings
+from ingest_api.waiting import End
 from ingest_api.watch import Watch
 
 P = ParamSpec("P")
@@ -21,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """The parts of a running HTTP tier."""
+    """The parts of a running HTTP tier. `closing` tells those who wait that a stop has begun."""
 
     log: Log
     settings: ServerSettings
@@ -29,7 +31,18 @@ class Tier:
     read_room: ReadRoom
     watch: Watch
     threads: Executor
+    closing: Closing = field(default_factory=Closing)
 
     async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Something that may wait for the disk."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
+
+    @contextmanager
+    def polling(self, gone: Coroutine[Any, Any, None]) -> Generator[tuple[End, ...]]:
+        """While a reader waits: what else may end that, `gone` being that it went away."""
+        leaving = asyncio.ensure_future(gone)
+        with self.watch.polling:
+            try:
+                yield (leaving, self.closing)
+            finally:
+                leaving.cancel()

@@ -1,0 +1,15 @@
+"""The parameters of paths. What cannot be one names nothing that there is: 404, not 422. Pure."""
+
+from __future__ import annotations
+
+from ingest_api.call import Call
+from ingest_api.errors import UNKNOWN_PARTITION, Refusal
+from ingest_api.operations import PATH_KINDS
+
+
+def read_partition(call: Call) -> int:
+    text = call.path["partition"]
+    partition = PATH_KINDS["partition"][0].parse(text)
+    if partition is None:
+        raise Refusal(404, f"{call.path['topic']} has no partition {text[:32]!r}", code=UNKNOWN_PARTITION)
+    return partition

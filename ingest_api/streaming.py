@@ -1,0 +1,37 @@
+"""Answers in pieces: the interpreter is never held for long, and nothing large is built whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+
+from delta_log import Fetched
+from ingest_api.formats_out import Writer
+
+#: So few rows are one piece, and an answer of one piece is sent at once.
+_FEW: Final = 500
+_FEW_BYTES: Final = 128 * 1024
+
+
+def stream_pieces(writer: Writer, fetched: Sequence[Fetched]) -> bytes | AsyncGenerator[bytes]:
+    """The body of an answer: whole when it is small."""
+    rows = sum(each.count for each in fetched)
+    size = sum(batch.nbytes for each in fetched for batch in each.batches)
+    if rows <= _FEW and size <= _FEW_BYTES:
+        pieces = [piece for each in fetched for piece in writer.rows(each.partition, each.batches)]
+        return b"".join((writer.start(), *pieces, writer.end()))
+    return _stream(writer, fetched)
+
+
+async def _stream(writer: Writer, fetched: Sequence[Fetched]) -> AsyncGenerator[bytes]:
+    head = writer.start()
+    if head:
+        yield head
+    for each in fetched:
+        for piece in writer.rows(each.partition, each.batches):
+            yield piece
+            await asyncio.sleep(0)  # others have their turn, however fast this reader is
+    tail = writer.end()
+    if tail:
+        yield tail
