@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Literal, NamedTuple
 
 from delta_log.types import DataFile
@@ -184,7 +184,8 @@ def measure_overdue(
     for i, file in enumerate(files):
         if file.last_offset >= log_start:
             left -= file.size
-            age = file_ages(files[i : i + 2], segment_ms=segment_ms, now_ms=now_ms)[0]
+            following = files[i + 1] if i + 1 < len(files) else None
+            age = now_ms - min(file.max_timestamp_ms, _newest_commit(file, following, segment_ms))
             if retention_ms is not None and age > retention_ms:
                 latest_ms = max(latest_ms, age - retention_ms)
             elif retention_bytes is None or left < retention_bytes:
@@ -201,14 +202,7 @@ def newest_commits(files: Sequence[DataFile], *, segment_ms: int) -> list[int]:
     bounds: not before the oldest content, and not after the next file's (commits are in order of offsets) nor
     more than `segment_ms` later (no file holds more).
     """
-    newest: list[int] = []
-    bound: int | None = None
-    for file in reversed(files):
-        latest = file.modified_ms + segment_ms
-        latest = latest if bound is None else min(latest, bound)
-        newest.append(max(file.modified_ms, min(file.max_timestamp_ms, latest)))
-        bound = file.modified_ms
-    return newest[::-1]
+    return [_newest_commit(file, next_, segment_ms) for file, next_ in zip_longest(files, files[1:])]
 
 
 def file_ages(files: Sequence[DataFile], *, segment_ms: int, now_ms: int) -> list[int]:
@@ -231,6 +225,13 @@ def check_limits(**limits: int | None) -> None:
     for name, limit in limits.items():
         if limit is not None and limit < 0:
             raise ValueError(f"{name}={limit} is no limit: pass None for none")
+
+
+def _newest_commit(file: DataFile, following: DataFile | None, segment_ms: int) -> int:
+    latest = file.modified_ms + segment_ms
+    if following is not None:
+        latest = min(latest, following.modified_ms)
+    return max(file.modified_ms, min(file.max_timestamp_ms, latest))
 
 
 def _count_below(files: Sequence[DataFile], offset: int) -> int:

@@ -37,21 +37,21 @@ class Distribution:
 
 
 class Histogram:
-    """A distribution in the making."""
+    """A distribution in the making. Where a call costs too much, `add` may be written out."""
 
-    __slots__ = ("_bounds", "_counts", "_total")
+    __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = tuple(bounds)
-        self._counts = [0] * (len(self._bounds) + 1)
-        self._total = 0.0
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.total = 0.0
 
     def add(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._total += value
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
 
     def freeze(self) -> Distribution:
-        return Distribution(self._bounds, tuple(self._counts), self._total)
+        return Distribution(self.bounds, tuple(self.counts), self.total)
 
 
 @dataclass(frozen=True, slots=True)
