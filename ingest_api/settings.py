@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from delta_log import topic_settings
 from delta_log.topic_settings import INT64_MAX, OneOf, Whole
@@ -142,7 +142,8 @@ class ServerSettings:
         doc="`text` for people, `json` for programs; `auto` is text on a terminal and JSON elsewhere.")
     log_level: str = _row("info", OneOf(("debug", "info", "warning", "error")), group=_LOGGING, metavar="LEVEL",
         doc="The least that is logged.")
-    access_log: str = _row("errors", OneOf(("off", "errors", "all")), group=_LOGGING, metavar="WHICH",
+    access_log: Literal["off", "errors", "all"] = _row("errors", OneOf(("off", "errors", "all")), group=_LOGGING,
+        metavar="WHICH",
         doc="Which requests get a line in the log: none, those answered with a status of 400 and above, or all.")
 
     topic_defaults: Mapping[str, object] = field(default_factory=dict[str, object])

@@ -65,7 +65,7 @@ def choose_settings(
 def show(chosen: Chosen) -> str:
     """All settings as a file that would set them, each with where it came from."""
     lines = [
-        f"{_key(setting)} = {_shown(setting, chosen.values[setting.name])}  # {chosen.sources[setting.name]}"
+        f"{toml_key(setting)} = {_shown(setting, chosen.values[setting.name])}  # {chosen.sources[setting.name]}"
         for setting in SETTINGS
     ]
     return "\n".join(lines)
@@ -80,7 +80,8 @@ def toml_value(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _key(setting: Setting) -> str:
+def toml_key(setting: Setting) -> str:
+    """Its name in a file; what has points would be a table in a table."""
     return f'"{setting.name}"' if "." in setting.name else setting.name
 
 

@@ -28,6 +28,11 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
+    "serve": Command(
+        module="lakelog.commands.serve",
+        summary="run the server",
+        extra="server",
+    ),
     "selftest": Command(
         module="lakelog.commands.selftest",
         summary="check this install from record to SQL row in a temporary folder",

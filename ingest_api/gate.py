@@ -1,0 +1,47 @@
+"""What stands before the app until there is one: the server listens at once and says that it is not ready."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ingest_api.call import JSON, Receive, Reply, Scope, Send, json_reply, send_reply
+from ingest_api.errors import answer_error, try_again
+from ingest_api.wire.asgi import App
+
+_RECOVERING: Final = "the log is being opened; try again"
+_METRICS: Final = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+class Gate:
+    """An app that another one takes the place of."""
+
+    def __init__(self) -> None:
+        self._app: App = self._recovering
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    def open(self, app: App) -> None:
+        self._app = app
+
+    async def _recovering(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        await send_reply(send, reply_while_recovering(scope["path"]), [])
+
+
+def reply_while_recovering(path: str) -> Reply:
+    """Alive, but nothing can be stored or read."""
+    match path.rstrip("/"):
+        case "/healthz":
+            return json_reply({"status": "ok"})
+        case "/metrics":
+            return Reply(body=b"# The log is being opened.\n", content_type=_METRICS)
+        case asked:
+            answer = answer_error(try_again(_RECOVERING, code=50307))
+            body = answer.body
+            if asked == "/readyz":
+                body = msgspec.json.encode(msgspec.json.decode(body) | {"status": "recovering"})
+            return Reply(answer.status, body, JSON, answer.headers)

@@ -1,0 +1,94 @@
+# ruff: noqa: INP001 - a program to run, not a package
+"""Write the settings of a server into docs/reference/server-settings.md and conf/server.toml; --check only compares.
+
+In the page the sentences around the tables are written by hand; what stands between the two marks belongs to this
+program, and so does all of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from ingest_api.settings import GROUPS, SETTINGS, Setting
+from ingest_api.settings_sources import toml_key, toml_value
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "server-settings.md"
+FILE = ROOT / "conf" / "server.toml"
+BEGIN, END = "<!-- tables: begin (tools/docs_server_settings.py) -->", "<!-- tables: end -->"
+_HEAD = """\
+# The settings of a server, each with its default: `lakelog serve --config conf/server.toml`.
+# An option of the command line goes before an environment variable, and that before this file:
+# port is --port and LAKELOG_PORT. docs/reference/server-settings.md says the same as a table.
+"""
+_WIDTH = 118
+
+
+def render_tables(settings: Sequence[Setting] = SETTINGS) -> str:
+    """One Markdown table for each group."""
+    parts: list[str] = []
+    for group in GROUPS:
+        parts += [f"### {group}", "", "| setting | default | allowed | what it says |", "|---|---|---|---|"]
+        parts += [_table_row(setting) for setting in settings if setting.group == group]
+        parts.append("")
+    return "\n".join(parts).rstrip("\n")
+
+
+def render_file(settings: Sequence[Setting] = SETTINGS) -> str:
+    """A configuration file in which every setting stands as a comment."""
+    parts = [_HEAD]
+    for group in GROUPS:
+        parts += ["", f"# --- {group} ---"]
+        for setting in settings:
+            if setting.group == group:
+                says = textwrap.wrap(f"{setting.doc} Allowed: {setting.check}.", _WIDTH)
+                parts += ["", *(f"# {line}" for line in says), f"#{toml_key(setting)} = {_in_file(setting)}"]
+    return "\n".join(parts).replace("\n\n\n", "\n\n") + "\n"
+
+
+def put_tables(page: str, tables: str) -> str:
+    """The page with what stands between the marks replaced."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks {BEGIN!r} or {END!r} after it")
+    return f"{before}{BEGIN}\n{tables}\n{END}{after}"
+
+
+def _table_row(setting: Setting) -> str:
+    default = "none" if setting.default == () else f"`{_plain(setting.default)}`"
+    allowed = str(setting.check).replace("|", "\\|")
+    return f"| `{setting.name}` | {default} | {allowed} | {setting.doc} |"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _in_file(setting: Setting) -> str:
+    if setting.default == ():
+        return "{}" if setting.secret else "[]"
+    return toml_value(setting.default)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if something is not current")
+    check = bool(parser.parse_args().check)
+    page = PAGE.read_text(encoding="utf-8")
+    current = {PAGE: put_tables(page, render_tables()), FILE: render_file()}
+    stale = [path for path, text in current.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if check:
+            sys.stderr.write(f"{path.name} is not current: run python tools/docs_server_settings.py\n")
+        else:
+            path.write_text(current[path], encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
