@@ -80,21 +80,23 @@ def open_access_log(which: Which) -> AccessLog | None:
 
 
 def as_record(access: Access, logger: str) -> logging.LogRecord:
-    """A line with the time of its request. `facts` are for a format that keeps fields apart."""
+    """A line with the time of its request. `facts` are for a form that keeps fields apart."""
+    path = readable(access.path + b"?" + access.query if access.query else access.path)
+    took_ms = round(access.seconds * 1000, 3)
     facts = {
         "method": access.method,
-        "path": readable(access.path + b"?" + access.query if access.query else access.path),
+        "path": path,
         "status": access.status,
-        "duration_ms": round(access.seconds * 1000, 3),
+        "duration_ms": took_ms,
         "bytes": access.size,
         "client": access.client,
         "route": access.route,
-        "request_id": access.request_id.decode("latin-1"),
     }
     level = logging.WARNING if access.status >= 500 else logging.INFO
-    text = '%(client)s "%(method)s %(path)s" %(status)s %(bytes)s bytes %(duration_ms)s ms %(request_id)s'
-    record = logging.LogRecord(logger, level, "", 0, text, (facts,), None)
-    record.facts = facts
+    size = "streamed" if access.size is None else f"{access.size} bytes"
+    text = f'{access.client} "{access.method} {path}" {access.status} {size} {took_ms} ms'
+    record = logging.LogRecord(logger, level, "", 0, text, (), None)
+    record.facts, record.request_id = facts, access.request_id.decode("latin-1")
     record.created, record.msecs = access.at, access.at % 1 * 1000
     return record
 
