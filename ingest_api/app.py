@@ -6,26 +6,33 @@ other route goes through FastAPI. All are declared as `Operation`s, from which t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Match, Route
 
 from ingest_api import produce_operations, read_operations, routes_producers, routes_topics
-from ingest_api.call import JSON, Receive, Reply, Scope, Send, send_reply
+from ingest_api.call import Call, Receive, Reply, Scope, Send
 from ingest_api.edge import Edge
-from ingest_api.errors import Refusal, answer_error
+from ingest_api.errors import Refusal
 from ingest_api.openapi import document
 from ingest_api.operations import Operation
 from ingest_api.tier import Tier
+from ingest_api.wire.asgi import App
 
 VERSION: Final = "2.0"
 
 
-def create_app(tier: Tier) -> TierApp:
+def create_app(tier: Tier) -> App:
     """The HTTP tier over an open log."""
-    return TierApp(list_operations(tier), Edge(tier.bodies, tier.watch))
+    app = TierApp(list_operations(tier), Edge(tier.bodies, tier.watch))
+    origins = tier.settings.cors_origins
+    if not origins:
+        return app
+    return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=["*"], max_age=3600)
 
 
 def list_operations(tier: Tier) -> list[Operation]:
@@ -45,7 +52,7 @@ class TierApp(FastAPI):
         self._fetch = next(operation for operation in operations if operation.name == "fetch")
         for operation in operations:
             self.add_route(operation.path, self._endpoint(operation), [operation.method], include_in_schema=False)
-        self.add_exception_handler(HTTPException, _refuse)
+        self.add_exception_handler(HTTPException, self._refuse)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -75,11 +82,22 @@ class TierApp(FastAPI):
 
         return endpoint
 
+    async def _refuse(self, request: Request, _error: Exception) -> Response:
+        """No route of that path, or none of that method."""
+        scope = request.scope
+        methods = {
+            method
+            for route in self.routes
+            if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE
+            for method in route.methods or ()
+        }
+        return _Performed(self._edge, _no_route(scope["path"], sorted(methods)), {})
+
 
 class _Performed(Response):
     """An operation as what FastAPI calls to answer."""
 
-    def __init__(self, edge: Edge, operation: Operation, path: dict[str, bytes]) -> None:
+    def __init__(self, edge: Edge, operation: Operation, path: Mapping[str, bytes]) -> None:
         self._edge, self._operation, self._path = edge, operation, path
         self.background = None
 
@@ -87,22 +105,14 @@ class _Performed(Response):
         await self._edge.perform(self._operation, self._path, scope, receive, send)
 
 
-class _Answer(Response):
-    """A reply of ours as a response of FastAPI's."""
+def _no_route(path: str, methods: Sequence[str]) -> Operation:
+    """What answers where there is no route, or not with that method."""
 
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
-        self.background = None
+    async def act(call: Call) -> Reply:
+        if not methods:
+            raise Refusal(404, "there is no such route; /docs shows those that there are")
+        refusal = Refusal(405, f"this route has {', '.join(methods)}, and not {call.method}")
+        refusal.headers.append((b"allow", ", ".join(methods).encode()))
+        raise refusal
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_reply(send, self._reply, [])
-
-
-async def _refuse(request: Request, error: Exception) -> Response:
-    """A route that is not there, or a method that it does not have."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    sentence = {404: "there is no such route", 405: f"this route does not have the method {request.method}"}
-    answer = answer_error(Refusal(status, sentence.get(status, "the request was refused")))
-    allowed = dict(getattr(error, "headers", None) or {}).get("Allow")
-    headers = [(b"allow", allowed.encode())] if allowed else []
-    return _Answer(Reply(answer.status, answer.body, JSON, headers))
+    return Operation("GET", path, "no_route", "Refuse what there is not", act, "operations", ())
