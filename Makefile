@@ -1,6 +1,8 @@
 # Every target works from a bare clone with nothing but Python >= 3.11 and make; `make help` lists them.
 #   PYTHON=<program>       the Python to make .venv with
 #   LAKELOG_VENV=<folder>  an environment that you keep yourself: it is used as it is, instead of .venv
+#   DATA=<folder>          where `make serve` keeps its data
+#   PORT=<number>          where `make serve` listens
 #   ARGS="..."             arguments for the program behind the target, as in: make test ARGS=tests/unit
 
 .DEFAULT_GOAL := help
@@ -15,6 +17,8 @@ VENV := .venv
 READY := .venv/.installed
 endif
 BIN := $(VENV)/bin
+# An option with the value of a variable, if that was given to make itself: who has a PORT in his shell means another.
+named = $(if $(filter command,$(firstword $(origin $1))),$2='$($1)')
 
 .PHONY: help setup serve test lint types bench java lock clean
 
@@ -24,7 +28,7 @@ help: ## list these targets
 setup: $(READY) ## install everything into .venv; the second time is instant
 
 serve: $(READY) ## run lakelog on this machine
-	@$(BIN)/lakelog selftest $(ARGS)
+	@exec $(BIN)/lakelog serve $(call named,DATA,--data) $(call named,PORT,--port) $(ARGS)
 
 test: $(READY) ## run the tests, with Java 17 for the Spark ones
 	@JAVA_HOME=$$(tools/ensure-java) && export JAVA_HOME && $(BIN)/python -m pytest $(ARGS)

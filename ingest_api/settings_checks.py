@@ -62,7 +62,10 @@ class Options:
         try:
             pairs = tuple(msgspec.convert(given, dict[str, str]).items())
         except msgspec.ValidationError:
-            pairs = tuple((key, value) for key, _, value in (pair.partition("=") for pair in _split(given) or ("",)))
+            members = _split(given)
+            if members is None:
+                return None
+            pairs = tuple((key, value) for key, _, value in (member.partition("=") for member in members))
         return pairs if all(map(all, pairs)) and len(dict(pairs)) == len(pairs) else None
 
     def __str__(self) -> str:

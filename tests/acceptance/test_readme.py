@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.project_files import ROOT, list_files
-from tests.support.marked_blocks import find_blocks, run_block
+from tests.support.marked_blocks import find_blocks, run_block, run_blocks
 
 # More than this is no first page.
 MOST_LINES = 110
@@ -25,8 +25,7 @@ def copy_of_the_project(tmp_path: Path) -> Path:
 def test_every_block_that_is_marked_runs(copy_of_the_project: Path):
     blocks = find_blocks((ROOT / "README.md").read_text())
     assert blocks, "README.md marks no block with <!-- runs -->"
-    for block in blocks:
-        run_block(block, copy_of_the_project)
+    run_blocks(blocks, copy_of_the_project)
     assert not (copy_of_the_project / "lakelog-data").exists(), "README.md leaves its data behind"
 
 
@@ -43,3 +42,20 @@ def test_a_block_that_fails_is_named_by_its_line(tmp_path: Path):
 def test_python_blocks_run_too(tmp_path: Path):
     (block,) = find_blocks("<!-- runs -->\n```python\nimport lakelog\nprint(lakelog.__name__)\n```\n")
     assert run_block(block, tmp_path) == "lakelog\n"
+
+
+def test_a_server_that_does_not_start_is_named_by_its_line(tmp_path: Path):
+    blocks = find_blocks("<!-- serves -->\n```sh\necho never ready\n```\n")
+    with pytest.raises(AssertionError, match=r"README.md:3 did not serve\nnever ready"):
+        run_blocks(blocks, tmp_path)
+
+
+def test_a_server_is_there_until_ctrl_c_and_not_longer(tmp_path: Path):
+    program = "import signal, sys\nprint('listens on http://127.0.0.1:7\\nready')\nsys.stdout.flush()\n"
+    program += "try:\n    signal.pause()\nexcept KeyboardInterrupt:\n    print('bringing everything into the tables')\n"
+    program += "    open('stopped', 'w').close()\n"
+    document = f"<!-- serves -->\n```python\n{program}```\n"
+    document += "<!-- runs -->\n```sh\n! test -e stopped\necho 127.0.0.1:8082 > port\n```\n"
+    document += "<!-- Ctrl-C -->\n\n<!-- runs -->\n```sh\ntest -e stopped\n```\n"
+    run_blocks(find_blocks(document), tmp_path)
+    assert (tmp_path / "port").read_text() == "127.0.0.1:7\n"

@@ -1,0 +1,84 @@
+"""The page, the file and the help name every setting as the code has it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ingest_api.settings import SETTINGS, ServerSettings, Setting
+from ingest_api.settings_sources import choose_settings, toml_key
+from lakelog.commands.serve import configure
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "conf" / "server.toml"
+ALL = pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+
+
+@pytest.fixture(scope="module")
+def docs() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_server_settings", ROOT / "tools" / "docs_server_settings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (ROOT / "docs" / "reference" / "server-settings.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def shown_help() -> str:
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    return " ".join(parser.format_help().split())
+
+
+def test_the_documented_tables_are_those_of_the_code(docs: ModuleType, page: str):
+    assert docs.put_tables(page, docs.render_tables()) == page, "run python tools/docs_server_settings.py"
+
+
+def test_the_file_is_the_one_of_the_code(docs: ModuleType):
+    assert docs.render_file() == FILE.read_text(encoding="utf-8"), "run python tools/docs_server_settings.py"
+
+
+@ALL
+def test_every_setting_is_in_the_page_the_file_and_the_help(page: str, shown_help: str, setting: Setting):
+    assert any(
+        line.startswith(f"| `{setting.name}` |") and line.endswith(f"| {setting.doc} |") for line in page.splitlines()
+    )
+    file = FILE.read_text(encoding="utf-8")
+    assert len(re.findall(rf"^#{re.escape(toml_key(setting))} = ", file, re.MULTILINE)) == 1
+    # Lines of the help may be broken behind a hyphen.
+    assert f"{setting.option} " in shown_help
+    assert "".join(setting.doc.split()) in "".join(shown_help.split())
+
+
+def test_the_file_changes_nothing_as_it_is_and_says_the_defaults():
+    text = FILE.read_text(encoding="utf-8")
+    assert choose_settings({}, {}, text).settings == ServerSettings()
+    chosen = choose_settings({}, {}, re.sub(r'^#(?=[a-z"])', "", text, flags=re.MULTILINE))
+    assert set(chosen.sources.values()) == {"file "}
+    assert replace(chosen.settings, topic_defaults={}) == ServerSettings()
+    assert all(chosen.values[setting.name] == setting.default for setting in SETTINGS)
+
+
+@pytest.mark.parametrize("change", [{"default": 1}, {"doc": "Other."}, {"name": "other_ms"}])
+def test_a_changed_setting_changes_both(docs: ModuleType, page: str, change: dict[str, object]):
+    changed = (replace(SETTINGS[0], **change), *SETTINGS[1:])
+    assert docs.put_tables(page, docs.render_tables(changed)) != page
+    assert docs.render_file(changed) != docs.render_file()
+
+
+@pytest.mark.parametrize("broken", ["", "no marks", "<!-- tables: end -->"])
+def test_a_page_without_its_marks_is_refused(docs: ModuleType, broken: str):
+    with pytest.raises(ValueError, match="lacks"):
+        docs.put_tables(broken, "")
