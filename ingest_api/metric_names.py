@@ -56,11 +56,11 @@ ACCESS_DROPPED: Final = MetricName("lakelog_access_log_dropped_total", "counter"
 TOPIC_PRODUCED_RECORDS: Final = MetricName("lakelog_topic_produced_records_total", "counter",
     "Records that were acknowledged.", _TOPIC)
 TOPIC_PRODUCED_BYTES: Final = MetricName("lakelog_topic_produced_bytes_total", "counter",
-    "Bytes of keys and values that were acknowledged.", _TOPIC)
+    "Bytes of the request bodies whose records were acknowledged.", _TOPIC)
 TOPIC_CONSUMED_RECORDS: Final = MetricName("lakelog_topic_consumed_records_total", "counter",
     "Records that were given to readers.", _TOPIC)
 TOPIC_CONSUMED_BYTES: Final = MetricName("lakelog_topic_consumed_bytes_total", "counter",
-    "Bytes of records that were given to readers.", _TOPIC)
+    "Bytes of records that were given to readers, before they were put into a format.", _TOPIC)
 TOPIC_LAG: Final = MetricName("lakelog_topic_table_lag_seconds", "gauge",
     "Age of the oldest acknowledged record that is not in the Delta table yet; 0 when it has all.", _TOPIC)
 TOPIC_UNTABLED: Final = MetricName("lakelog_topic_untabled_bytes", "gauge",
