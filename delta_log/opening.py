@@ -79,6 +79,8 @@ def start(
         epoch = claim_epoch(root.store, clock_ms())
         running = _compose(root, info, epoch, settings, clock_ms, probe)
         running.report = _recover(running)
+        # whoever was forgotten in an earlier life stays so: somebody else may go by that id since
+        running.writer.producers.expire(clock_ms() - settings.producer_expiration_ms)
     except BaseException:
         root.let_go()
         raise
