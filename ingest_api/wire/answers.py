@@ -17,16 +17,9 @@ _FAILED: Final = b'{"error_code":50000,"message":"internal error","outcome":"unk
 
 _PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
 _STATUS_LINES: Final = {n: f"HTTP/1.1 {n} {_PHRASES.get(n, '')}\r\n".encode() for n in range(200, 600)}
+#: The fields that say how an answer is framed.
+_OURS: Final = frozenset((b"content-length", b"connection", b"transfer-encoding"))
 _BODILESS: Final = frozenset((204, 304))
-
-
-class Asked(NamedTuple):
-    """What an answer depends on of its request."""
-
-    is_head: bool
-    is_old: bool
-    """HTTP/1.0: no chunks, and a connection is kept only when both say so."""
-    keep_alive: bool
 
 
 class AnswerHead(NamedTuple):
@@ -40,60 +33,70 @@ class AnswerHead(NamedTuple):
 
 
 def plan_answer(
-    asked: Asked, status: int, headers: Iterable[tuple[bytes, bytes]], more: bytes, whole: int | None
+    status: int,
+    headers: Iterable[tuple[bytes, bytes]],
+    more: bytes,
+    whole: int | None,
+    *,
+    is_head: bool,
+    is_old: bool,
+    keep_alive: bool,
 ) -> AnswerHead:
     """The head of an answer. `whole` is the length of its body where all of it is there.
 
-    `more` are fields that are sound already. Raises ValueError for an answer that would be misread on the wire.
+    `more` are fields that are sound already. An old request is one of HTTP/1.0, which knows no chunks. Raises
+    ValueError for an answer that would be misread on the wire.
     """
-    parts = [_STATUS_LINES[status], more]
-    lines = 2 + more.count(b"\n")
-    length, keep_alive = None, asked.keep_alive
+    length: int | None = None
+    parts: list[bytes] = []
     for name, value in headers:
         known = name.lower()
-        if known == b"content-length":
-            if length is not None:
-                raise ValueError("an answer has two lengths")
-            length = int(value)
-            if status == 204:
-                continue
-        elif known == b"transfer-encoding":
-            raise ValueError("how an answer is framed is decided here")
+        if known not in _OURS:
+            parts += (name, b": ", value, b"\r\n")
+        elif known == b"content-length":
+            length = _promise(length, value)
         elif known == b"connection":
             keep_alive = keep_alive and value.lower() != b"close"
-            continue
-        parts += (name, b": ", value, b"\r\n")
-        lines += 1
-    bodiless = asked.is_head or status in _BODILESS
-    chunked = False
-    if length is None and whole is not None and (whole or not bodiless) and status not in _BODILESS:
+        else:
+            raise ValueError("how an answer is framed is decided here")
+    bodiless = is_head or status in _BODILESS
+    if length is None and (whole or not bodiless):
         length = whole
-        parts.append(b"content-length: %d\r\n" % whole)
-        lines += 1
-    elif length is None and not bodiless:
-        chunked = not asked.is_old
-        keep_alive = keep_alive and chunked
-        if chunked:
-            parts.append(b"transfer-encoding: chunked\r\n")
-            lines += 1
+    chunked = length is None and not bodiless and not is_old
+    keep_alive = keep_alive and (length is not None or chunked or bodiless)
+    framing = b""
+    if length is not None and status not in _BODILESS:
+        framing = b"content-length: %d\r\n" % length
+    elif chunked:
+        framing = b"transfer-encoding: chunked\r\n"
     if not keep_alive:
-        parts.append(b"connection: close\r\n")
-        lines += 1
-    elif asked.is_old:
-        parts.append(b"connection: keep-alive\r\n")
-        lines += 1
-    parts.append(b"\r\n")
-    data = b"".join(parts)
-    if data.count(b"\n") != lines or data.count(b"\r") != lines or b"\0" in data:
-        raise ValueError("a field of an answer has a line break or a NUL")
+        framing += b"connection: close\r\n"
+    elif is_old:
+        framing += b"connection: keep-alive\r\n"
+    data = _STATUS_LINES[status] + more + _join(parts) + framing + b"\r\n"
     return AnswerHead(data, bodiless, chunked, length, keep_alive)
 
 
-def frame_chunk(body: bytes, *, last: bool) -> tuple[bytes, ...]:
-    """One piece of a chunked body; an empty one says nothing unless it is the last."""
-    if not body:
-        return (LAST_CHUNK,) if last else ()
-    return (b"%x\r\n" % len(body), body, b"\r\n" + LAST_CHUNK if last else b"\r\n")
+def _promise(before: int | None, value: bytes) -> int:
+    if before is not None or not value.isdigit():
+        raise ValueError("the length of an answer is not one plain number")
+    return int(value)
+
+
+def _join(parts: list[bytes]) -> bytes:
+    """Fields of four parts each. A line break that an app took from a client must not become one of the answer."""
+    data = b"".join(parts)
+    lines = len(parts) // 4
+    if data.count(b"\n") != lines or data.count(b"\r") != lines or b"\0" in data:
+        raise ValueError("a field of an answer has a line break or a NUL")
+    return data
+
+
+def frame_chunk(size: int, *, last: bool) -> tuple[bytes, bytes]:
+    """What stands before and behind one piece of a chunked body; an empty one says nothing unless it is the last."""
+    if not size:
+        return b"", LAST_CHUNK if last else b""
+    return b"%x\r\n" % size, b"\r\n" + LAST_CHUNK if last else b"\r\n"
 
 
 def refuse(fault: Fault, more: bytes, *, is_head: bool = False) -> bytes:
@@ -113,5 +116,5 @@ def answer_failure(more: bytes, *, is_head: bool = False) -> bytes:
 
 
 def _answer_whole(status: int, headers: Headers, body: bytes, more: bytes, *, is_head: bool) -> bytes:
-    asked = Asked(is_head=is_head, is_old=False, keep_alive=False)
-    return plan_answer(asked, status, headers, more, len(body)).data + (b"" if is_head else body)
+    head = plan_answer(status, headers, more, len(body), is_head=is_head, is_old=False, keep_alive=False)
+    return head.data + (b"" if is_head else body)

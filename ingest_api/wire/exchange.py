@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from ingest_api.wire.answers import CONTINUE, AnswerHead, Asked, frame_chunk, plan_answer
+from ingest_api.wire.answers import CONTINUE, AnswerHead, frame_chunk, plan_answer
 from ingest_api.wire.asgi import App, Message, Scope
+from ingest_api.wire.head import Head
 
 _log = logging.getLogger("lakelog.wire")
 _DISCONNECT: Final[Message] = {"type": "http.disconnect"}
 #: What a piece of a body takes beside its bytes.
 _PIECE_BYTES: Final = 64
+#: From here on a body is not copied into one block with what stands around it.
+_LARGE: Final = 64 * 1024
 
 
 class Line(Protocol):
@@ -26,7 +29,9 @@ class Line(Protocol):
 
     def extra_headers(self) -> bytes: ...
 
-    def write(self, *data: bytes) -> None: ...
+    def write(self, data: bytes) -> None: ...
+
+    def write_large(self, *pieces: bytes) -> None: ...
 
     async def drain(self) -> None: ...
 
@@ -45,12 +50,12 @@ class Exchange:
     """Used by one loop. The app is never cancelled by it: what was begun is finished."""
 
     __slots__ = (
-        "_asked",
         "_head",
         "_left",
         "_line",
         "_loop",
         "_parts",
+        "_request",
         "_start",
         "_told_end",
         "_waiters",
@@ -64,21 +69,20 @@ class Exchange:
         "whole",
     )
 
-    def __init__(
-        self, line: Line, loop: asyncio.AbstractEventLoop, scope: Scope, asked: Asked, *, expects_continue: bool
-    ) -> None:
+    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop, scope: Scope, request: Head) -> None:
         self._line = line
         self._loop = loop
         self.scope = scope
-        self._asked = asked
-        self.expects_continue = expects_continue
+        self._request = request
+        #: The client waits to be told to send its body.
+        self.expects_continue = request.expects_continue
         self.task: asyncio.Task[None] | None = None
         self._parts: list[bytes] = []
         self.unread = 0
         #: All of the request's body has arrived.
         self.whole = False
         self._told_end = False
-        self._waiters: list[asyncio.Future[None]] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._start: Message | None = None
         self._head: AnswerHead | None = None
         self._left: int | None = None
@@ -95,30 +99,34 @@ class Exchange:
 
     @property
     def is_head(self) -> bool:
-        return self._asked.is_head
+        return self._request.method == "HEAD"
 
     @property
     def awaited(self) -> bool:
         """Somebody waits for more of the body, or would take it at once."""
         return not self.whole and not self.expects_continue
 
-    def take(self, piece: bytes) -> None:
-        """Some of the body has arrived."""
-        if piece and not self.answered:
+    def take(self, piece: bytes, *, whole: bool) -> None:
+        """Some of the body has arrived, or with it all."""
+        self.whole = whole
+        if piece:
+            self.expects_continue = False
             self._parts.append(piece)
             self.unread += len(piece) + _PIECE_BYTES
+        if self._waiters:
+            self._wake()
 
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Let whoever is in `receive` look again."""
-        waiters, self._waiters = self._waiters, None
-        for waiter in waiters or ():
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def hang_up(self) -> None:
         """The client sends no more: the app learns it when it asks."""
         self.hung_up = True
-        self.wake()
+        self._wake()
 
     def lose(self) -> None:
         """Nobody can read the answer: what is sent from now on goes nowhere."""
@@ -131,7 +139,7 @@ class Exchange:
         except asyncio.CancelledError:
             self._line.failed(self)
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, its client is answered, or cut off
             _log.exception("the app failed at %s", self.scope["raw_path"])
             self._line.failed(self)
         else:
@@ -148,13 +156,13 @@ class Exchange:
             if not self.answered and (self.whole or not self.hung_up):
                 if self._parts or (self.whole and not self._told_end):
                     return self._next_piece()
-                if self.expects_continue:
+                if self.expects_continue and not self.started:
                     self.expects_continue = False
                     self._line.write(CONTINUE)
             if self.answered or self.hung_up:
                 return _DISCONNECT.copy()
             waiter: asyncio.Future[None] = self._loop.create_future()
-            self._waiters = [waiter] if self._waiters is None else [*self._waiters, waiter]
+            self._waiters.append(waiter)
             await waiter
 
     def _next_piece(self) -> Message:
@@ -192,29 +200,38 @@ class Exchange:
         if head is None:
             head = self._begin(start, len(body) if last else None)
             before = head.data
-        pieces: tuple[bytes, ...] = (before, body)
+        after = b""
         if head.bodiless:
-            pieces = (before,)
+            body = b""
         elif self._left is not None:
             self._left -= len(body)
             if self._left < 0 or (last and self._left):
                 raise RuntimeError("the answer is not as long as its content-length says")
         elif head.chunked:
-            pieces = (before, *frame_chunk(body, last=last))
+            size, after = frame_chunk(len(body), last=last)
+            before += size
         self._head = head
-        self._line.write(*pieces)
+        if len(body) < _LARGE:
+            self._line.write(before + body + after)
+        else:
+            self._line.write_large(before, body, after)
         if last:
             self.answered = True
-            if self._waiters is not None:
-                self.wake()
+            if self._waiters:
+                self._wake()
             self._line.answered(self, keep_alive=head.keep_alive)
 
     def _begin(self, start: Message, whole: int | None) -> AnswerHead:
-        asked = self._asked
-        if asked.keep_alive and (self._line.draining or not self.whole):
-            # What is still to come of the request could not be told from a next one.
-            asked = asked._replace(keep_alive=False)
-        headers: Any = start.get("headers", ())
-        head = plan_answer(asked, start["status"], headers, self._line.extra_headers(), whole)
+        request = self._request
+        head = plan_answer(
+            start["status"],
+            start.get("headers", ()),
+            self._line.extra_headers(),
+            whole,
+            is_head=request.method == "HEAD",
+            is_old=request.version == "1.0",
+            # What is still to come of a request could not be told from a next one.
+            keep_alive=request.keep_alive and self.whole and not self._line.draining,
+        )
         self._left = head.left
         return head

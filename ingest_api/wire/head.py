@@ -30,14 +30,15 @@ _VERSIONS: Final = {b"HTTP/1.1": "1.1", b"HTTP/1.0": "1.0"}
 #: The fields that the wire itself acts upon.
 _OURS: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"))
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?]+)(/[^?]*)?(\?.*)?", re.IGNORECASE)
-_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
+#: Without the comma of the grammar: two Host fields, gathered, must not look like one.
+_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?")
 _MISPLACED: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n")
 _START: Final = re.compile(rb"[A-Z-]+(?: |$)")
 _LONGEST_LENGTH: Final = 18
 
 
 class Head(NamedTuple):
-    """A request head that is sound. `length` is None for a chunked body."""
+    """A request head that is sound. `length` is None for a chunked body. It may be met again: nobody changes it."""
 
     method: str
     version: str
@@ -58,13 +59,6 @@ class _Fields:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))
-
-
-class _Framing(NamedTuple):
-    hosts: int
-    length: int | None
-    keep_alive: bool
-    expects_continue: bool
 
 
 def check_beginning(head: bytes, seen: int, limits: WireLimits) -> BadRequest | None:
@@ -93,22 +87,23 @@ def parse_head(head: bytes, limits: WireLimits) -> Head:
     words = head[: head.find(b"\r\n")].split(b" ")
     version = _VERSIONS.get(words[-1])
     if len(words) != 3 or version is None:
-        raise bad_request("the request line is not `method target HTTP/1.1` or `… HTTP/1.0`")
+        raise bad_request("the request line is not `method target HTTP/1.1` or `... HTTP/1.0`")
+    ours = _gather_ours(headers)
+    host = ours.get(b"host")
+    if (version == "1.1") if host is None else not _HOST.fullmatch(host):
+        raise bad_request("the request must have one Host field, with a host and a port")
     method, target = words[0].decode("ascii"), words[1]
-    framing = _read_framing(headers, version)
-    if framing.hosts != 1 and (framing.hosts or version == "1.1"):
-        raise bad_request("the request must have one Host field")
-    if target[0] != 0x2F:  # anything but "/"
+    if not target.startswith(b"/"):
         target = _plain_target(method, target, headers)
     if b"#" in target:
         raise bad_request("the request target has a fragment")
     raw_path, _, query = target.partition(b"?")
     path = raw_path.decode("ascii")
+    length, keep_alive = _read_length(ours, version), _read_keep_alive(ours, version)
+    expects_continue = version == "1.1" and _read_expectation(ours)
     if "%" in path:
         path = unquote(path)
-    return Head(
-        method, version, path, raw_path, query, headers, framing.length, framing.keep_alive, framing.expects_continue
-    )
+    return Head(method, version, path, raw_path, query, headers, length, keep_alive, expects_continue)
 
 
 def _read_fields(head: bytes) -> Headers:
@@ -139,38 +134,40 @@ def _plain_target(method: str, target: bytes, headers: Headers) -> bytes:
     return (absolute[2] or b"/") + (absolute[3] or b"")
 
 
-def _read_framing(headers: Headers, version: str) -> _Framing:
-    hosts, length, chunked, expects_continue, keep_alive = 0, None, False, False, version == "1.1"
+def _gather_ours(headers: Headers) -> dict[bytes, bytes]:
+    """The fields that the wire acts upon. One that comes twice becomes a list, which only `connection` may be."""
+    ours: dict[bytes, bytes] = {}
     for name, value in headers:
-        if name not in _OURS:
-            continue
-        if name == b"host":
-            hosts += 1
-            if not _HOST.fullmatch(value):
-                raise bad_request("the Host field is not a host and a port")
-        elif name == b"content-length":
-            if length is not None or not value.isdigit() or len(value) > _LONGEST_LENGTH:
-                raise bad_request("the Content-Length is not one plain number")
-            length = int(value)
-        elif name == b"transfer-encoding":
-            if chunked or version == "1.0" or value.lower() != b"chunked":
-                raise bad_request("the only Transfer-Encoding is chunked, once, and of HTTP/1.1")
-            chunked = True
-        elif name == b"connection":
-            keep_alive = _keep_alive(value, keep_alive=keep_alive)
-        elif version == "1.1":
-            if value.lower() != b"100-continue":
-                raise BadRequest(UNKNOWN_EXPECTATION)
-            expects_continue = True
-    if chunked:
+        if name in _OURS:
+            ours[name] = ours[name] + b"," + value if name in ours else value
+    return ours
+
+
+def _read_length(ours: dict[bytes, bytes], version: str) -> int | None:
+    length, coding = ours.get(b"content-length"), ours.get(b"transfer-encoding")
+    if coding is not None:
+        if version == "1.0" or coding.lower() != b"chunked":
+            raise bad_request("the only Transfer-Encoding is chunked, once, and of HTTP/1.1")
         if length is not None:
             raise bad_request("Content-Length and Transfer-Encoding do not go together")
-        return _Framing(hosts, None, keep_alive, expects_continue)
-    return _Framing(hosts, length or 0, keep_alive, expects_continue and bool(length))
+        return None
+    if length is None:
+        return 0
+    if not length.isdigit() or len(length) > _LONGEST_LENGTH:
+        raise bad_request("the Content-Length is not one plain number")
+    return int(length)
 
 
-def _keep_alive(value: bytes, *, keep_alive: bool) -> bool:
-    options = [option.strip() for option in value.lower().split(b",")]
-    if b"close" in options:
-        return False
-    return keep_alive or b"keep-alive" in options
+def _read_keep_alive(ours: dict[bytes, bytes], version: str) -> bool:
+    given = ours.get(b"connection")
+    if given is None:
+        return version == "1.1"
+    options = [option.strip() for option in given.lower().split(b",")]
+    return b"close" not in options and (version == "1.1" or b"keep-alive" in options)
+
+
+def _read_expectation(ours: dict[bytes, bytes]) -> bool:
+    expected = ours.get(b"expect")
+    if expected is not None and expected.lower() != b"100-continue":
+        raise BadRequest(UNKNOWN_EXPECTATION)
+    return expected is not None

@@ -11,7 +11,7 @@ import socket
 import struct
 from typing import Any, ClassVar, Final, cast
 
-from ingest_api.wire.answers import Asked, answer_failure, refuse
+from ingest_api.wire.answers import answer_failure, refuse
 from ingest_api.wire.asgi import App, ServerConfig, ServerState
 from ingest_api.wire.deadlines import Phase, Seen, Verdict, Watched
 from ingest_api.wire.exchange import Exchange
@@ -21,8 +21,6 @@ from ingest_api.wire.reader import RequestReader
 from ingest_api.wire.shared import Wire
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
-#: From here on an answer is not copied into one block.
-_LARGE: Final = 64 * 1024
 #: Closing with this tells the peer that what it got is not all.
 _RESET: Final = struct.pack("ii", 1, 0)
 
@@ -115,9 +113,16 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._counts.bytes_in += len(data)
-        if not self._over:
-            self._reader.give(data)
-            self._read()
+        if self._over:
+            return
+        if self._exchange is None and not self.write_paused:
+            repeated = self._reader.read_repeated(data)
+            if repeated is not None:
+                head, body = repeated
+                self._begin(head).take(body, whole=True)
+                return
+        self._reader.give(data)
+        self._read()
 
     def eof_received(self) -> bool:
         """True keeps our side open: who sends no more may still read."""
@@ -176,15 +181,17 @@ class Connection(asyncio.Protocol):
     def extra_headers(self) -> bytes:
         return self.wire.render(self._server.default_headers)
 
-    def write(self, *pieces: bytes) -> None:
-        if self._transport.is_closing():
-            return
-        size = sum(map(len, pieces))
-        self._sent += size
-        self._counts.bytes_out += size
-        if size < _LARGE:
-            self._transport.write(b"".join(pieces))
-        else:
+    def write(self, data: bytes) -> None:
+        if data and not self._over:
+            self._sent += len(data)
+            self._counts.bytes_out += len(data)
+            self._transport.write(data)
+
+    def write_large(self, *pieces: bytes) -> None:
+        if not self._over:
+            size = sum(map(len, pieces))
+            self._sent += size
+            self._counts.bytes_out += size
             self._transport.writelines(pieces)
 
     async def drain(self) -> None:
@@ -233,22 +240,15 @@ class Connection(asyncio.Protocol):
     # What it does.
 
     def _read(self) -> None:
-        """As much as there is and may be read now."""
+        """As much as there is and may be read now: of one request, as the next one waits for the answer."""
         try:
-            while not self._over:
-                exchange = self._exchange
-                if exchange is None:
-                    head = None if self.write_paused else self._reader.read_head()
-                    if head is None:
-                        break
-                    exchange = self._begin(head)
-                elif exchange.whole:
-                    break
-                exchange.take(self._reader.read_body())
-                exchange.whole = not self._reader.in_body
-                exchange.wake()
-                if not exchange.whole:
-                    break
+            exchange = self._exchange
+            if exchange is None and not self._over and not self.write_paused:
+                head = self._reader.read_head()
+                exchange = self._begin(head) if head is not None else None
+            if exchange is not None and not exchange.whole:
+                piece = self._reader.read_body()
+                exchange.take(piece, whole=not self._reader.in_body)
         except BadRequest as bad:
             self._refuse(bad.fault)
             return
@@ -269,14 +269,13 @@ class Connection(asyncio.Protocol):
             "raw_path": head.raw_path,
             "query_string": head.query,
             "root_path": "",
-            "headers": head.headers,
+            "headers": head.headers.copy(),
             "client": self._client,
             "server": self._local,
             "state": self._state,
             "extensions": {},
         }
-        asked = Asked(head.method == "HEAD", head.version == "1.0", head.keep_alive)
-        exchange = Exchange(self, self._loop, scope, asked, expects_continue=head.expects_continue)
+        exchange = Exchange(self, self._loop, scope, head)
         self._exchange = exchange
         exchange.task = task = self._loop.create_task(exchange.run(self._app))
         self._server.tasks.add(task)
