@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match, Route
 
-from ingest_api import produce_operations, read_operations, routes_operations, routes_producers, routes_topics
+from ingest_api import produce_operations, read_operations, routes_operations, routes_producers, routes_topics, v3
 from ingest_api.call import Call, Receive, Reply, Scope, Send
 from ingest_api.edge import Edge
 from ingest_api.errors import Refusal
@@ -37,7 +37,7 @@ def create_app(tier: Tier) -> App:
 
 def list_operations(tier: Tier) -> list[Operation]:
     """Every route there is."""
-    modules = (produce_operations, read_operations, routes_topics, routes_producers, routes_operations)
+    modules = (produce_operations, read_operations, routes_topics, routes_producers, routes_operations, v3)
     return [operation for module in modules for operation in module.operations(tier)]
 
 

@@ -123,7 +123,7 @@ class _Topics:
     async def put(self, call: Call) -> Reply:
         media = _prepare(call)
         wanted = await read_json_or(call, TopicRequest, TopicRequest())
-        created, info = await self._tier.in_thread(self._ensure, call.path["topic"], wanted)
+        created, info = await self._tier.in_thread(ensure_topic, self._tier, call.path["topic"], wanted)
         return json_reply(self._topic(info), 201 if created else 200, content_type=media)
 
     async def delete(self, call: Call) -> Reply:
@@ -159,24 +159,6 @@ class _Topics:
     async def brokers(self, call: Call) -> Reply:
         media = _prepare(call)
         return json_reply(Brokers([self._tier.settings.broker_id]), content_type=media)
-
-    def _ensure(self, topic: str, wanted: TopicRequest) -> tuple[bool, TopicInfo]:
-        """Make the topic, or see that what is wanted of it is so; between the two it may come or go."""
-        log, configs = self._tier.log, wanted.configs or {}
-        partitions = self._tier.settings.default_partitions if wanted.partitions is None else wanted.partitions
-        for _ in range(_CREATION_ATTEMPTS - 1):
-            try:
-                return True, log.create_topic(topic, partitions, configs)
-            except TopicExists as error:
-                if error.existing != topic:
-                    raise
-            try:
-                info = log.describe_topic(topic)
-            except UnknownTopic:
-                continue
-            check_same(info, wanted)
-            return False, info
-        return True, log.create_topic(topic, partitions, configs)
 
     def _topic(self, info: TopicInfo) -> TopicView:
         configs = {setting.name: setting.value for setting in info.config.describe()}
@@ -234,6 +216,25 @@ class _Topics:
                 (answers(Brokers, "The only one."),),
             ),
         ]  # fmt: skip
+
+
+def ensure_topic(tier: Tier, topic: str, wanted: TopicRequest) -> tuple[bool, TopicInfo]:
+    """Make the topic, or see that what is wanted of it is so; between the two it may come or go."""
+    log, configs = tier.log, wanted.configs or {}
+    partitions = tier.settings.default_partitions if wanted.partitions is None else wanted.partitions
+    for _ in range(_CREATION_ATTEMPTS - 1):
+        try:
+            return True, log.create_topic(topic, partitions, configs)
+        except TopicExists as error:
+            if error.existing != topic:
+                raise
+        try:
+            info = log.describe_topic(topic)
+        except UnknownTopic:
+            continue
+        check_same(info, wanted)
+        return False, info
+    return True, log.create_topic(topic, partitions, configs)
 
 
 def check_same(info: TopicInfo, wanted: TopicRequest) -> None:

@@ -1,0 +1,79 @@
+"""JSON objects out of a stream of bytes, one behind the other, with or without white space between them. Pure.
+
+It finds where an object ends by its brackets, outside of strings. Whether it is JSON is for others to say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_WHITE: Final = re.compile(rb"[ \t\r\n]*")
+_STRUCTURE: Final = re.compile(rb'["{}\[\]]')
+_IN_STRING: Final = re.compile(rb'["\\]')
+
+
+class JsonObjects:
+    """`fault` is what is wrong behind the last object that was found; nothing is found from there on."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._text = bytearray()
+        self._start = 0
+        self._at = 0
+        self._depth = 0
+        self._quoted = False
+        self.fault: str | None = None
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The objects that end in this piece."""
+        self._text += piece
+        found: list[bytes] = []
+        while self.fault is None and self._find_end():
+            found.append(bytes(self._text[self._start : self._at]))
+        used = self._start if self._depth else self._at
+        del self._text[:used]
+        self._start, self._at = 0, self._at - used
+        if len(self._text) > self._most and self.fault is None:
+            self.fault = f"an object has more than {self._most} bytes"
+        return found
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        if self._depth and self.fault is None:
+            self.fault = "the last object is not complete"
+
+    def _find_end(self) -> bool:
+        """Go to the end of the next object; False where it is not there yet."""
+        if self._depth == 0 and not self._begin():
+            return False
+        while True:
+            found = (_IN_STRING if self._quoted else _STRUCTURE).search(self._text, self._at)
+            if found is None:
+                self._at = len(self._text)
+                return False
+            self._at = found.end()
+            match found[0]:
+                case b'"':
+                    self._quoted = not self._quoted
+                case b"\\" if self._at == len(self._text):
+                    self._at -= 1
+                    return False
+                case b"\\":
+                    self._at += 1
+                case b"{" | b"[":
+                    self._depth += 1
+                case _:
+                    self._depth -= 1
+                    if self._depth == 0:
+                        return True
+
+    def _begin(self) -> bool:
+        white = _WHITE.match(self._text, self._at)
+        self._start = self._at = white.end() if white else self._at
+        if self._at == len(self._text):
+            return False
+        if self._text[self._at] != ord("{"):
+            self.fault = "between two objects there is something else than white space"
+            return False
+        return True
