@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from ingest_api.call import JSON, Receive, Reply, Scope, Send, json_reply, send_reply
-from ingest_api.errors import answer_error, try_again
+from ingest_api.errors import RETRY_AFTER_S, answer_error, try_again
+from ingest_api.readiness import reasons_not_ready
 from ingest_api.wire.asgi import App
 
-_RECOVERING: Final = "the log is being opened; try again"
+_REASONS: Final = reasons_not_ready("recovering", None)
 _METRICS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -39,9 +38,9 @@ def reply_while_recovering(path: str) -> Reply:
             return json_reply({"status": "ok"})
         case "/metrics":
             return Reply(body=b"# The log is being opened.\n", content_type=_METRICS)
-        case asked:
-            answer = answer_error(try_again(_RECOVERING, code=50307))
-            body = answer.body
-            if asked == "/readyz":
-                body = msgspec.json.encode(msgspec.json.decode(body) | {"status": "recovering"})
-            return Reply(answer.status, body, JSON, answer.headers)
+        case "/readyz":
+            said = {"error_code": 503, "message": _REASONS[0], "ready": False, "reasons": _REASONS}
+            return json_reply(said, 503, headers=[(b"retry-after", b"%d" % RETRY_AFTER_S)])
+        case _:
+            answer = answer_error(try_again("the log is being opened; try again", code=50307))
+            return Reply(answer.status, answer.body, JSON, answer.headers)

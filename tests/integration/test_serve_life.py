@@ -125,7 +125,8 @@ def test_until_the_log_is_open_it_says_that_it_lives_and_that_it_is_not_ready(tm
         assert (await ask(life, "/healthz")).status_code == 200
         assert (await ask(life, "/metrics")).status_code == 200
         ready = await ask(life, "/readyz")
-        assert (ready.status_code, ready.json()["status"]) == (503, "recovering")
+        assert (ready.status_code, ready.json()["ready"]) == (503, False)
+        assert ready.json()["reasons"] == ["the log is being recovered"]
         for path, method in (("/topics", "GET"), ("/topics/a", "POST"), ("/healthz/x", "GET"), ("/", "DELETE")):
             refused = await ask(life, path, method)
             assert refused.status_code == 503
