@@ -20,6 +20,7 @@ from delta_log.errors import (
     Closed,
     InvalidName,
     InvalidStamp,
+    NotOwner,
     OutcomeUnknown,
     OutOfOrderSequence,
     StaleProducerEpoch,
@@ -29,7 +30,7 @@ from delta_log.errors import (
 from delta_log.tabler import Tabler
 from tests.support.bumping_worker import NAMES
 from tests.support.killing import Worker
-from tests.support.logs import Place, hold_tables, replace_settings
+from tests.support.logs import Place, eventually, hold_tables, replace_settings
 from tests.support.powercut import PowerCut
 from tests.support.recording_disk import RecordingDisk
 from tests.support.workload import SETTINGS
@@ -253,6 +254,28 @@ def test_what_the_journal_refused_opened_no_epoch(log: Log):
     log._running.journal.append = real  # type: ignore[method-assign]
     assert not send(log, first).duplicate
     assert log.init_producer("p").epoch == 1
+
+
+def test_who_lost_the_root_while_the_call_waited_opens_no_epoch(place: Place):
+    log = place.open()
+    log.init_producer("p")
+    writer, inside, go_on = log._running.writer, threading.Event(), threading.Event()
+
+    def lose_the_root() -> None:
+        inside.set()
+        assert go_on.wait(20)
+        writer.close(NotOwner("a test"))
+
+    with ThreadPoolExecutor(2) as pool:
+        holding = pool.submit(writer.alone, lose_the_root)
+        assert inside.wait(20)
+        asking = pool.submit(log.init_producer, "p")
+        eventually(lambda: writer.turns.waiting == 1)
+        go_on.set()
+        holding.result(20)
+        assert isinstance(asking.exception(20), NotOwner)
+    place.crash()
+    assert place.open().init_producer("p").epoch == 1
 
 
 def test_where_it_is_unknown_whether_an_epoch_was_stored_it_is_said_and_the_next_is_higher(place: Place):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from delta_log.errors import OutOfOrderSequence, SequenceReused, StaleProducerEpoch
+from delta_log.errors import InvalidStamp, OutOfOrderSequence, SequenceReused, StaleProducerEpoch
+from delta_log.producer_parking import MOST_PARKED, Parked, Parking
 from delta_log.producers import REMEMBERED, New, ProducerRow, Producers, Repeat, survivors
 from delta_log.types import OffsetRange, ProducerStamp
 
@@ -148,3 +149,85 @@ def test_survivors_are_the_last_five_of_each_producer_and_topic_and_keep_their_o
 def test_survivors_of_a_new_epoch_displace_those_of_the_old():
     rows = [row(0), row(1), row(0, epoch=1), row(0, producer="q")]
     assert survivors(rows) == rows[2:]
+
+
+def test_survivors_of_a_silence_hold_the_row_that_says_the_epoch():
+    rows = [row(0, epoch=2, at=30), row(0, topic="other", epoch=5, at=10), row(0, producer="q", at=10)]
+    assert survivors(rows, 20) == rows[:2]
+    assert survivors(rows, 31) == []
+
+
+def test_the_last_row_of_a_producer_says_its_epoch():
+    """One with a smaller epoch than before was stored after the producer was forgotten."""
+    producers = knowing(row(0, epoch=5), row(0, epoch=5, topic="other"), row(0, epoch=0))
+    assert decide(producers, 1, epoch=0) == New()
+    assert decide(producers, 0, epoch=0, topic="other") == New()
+    assert decide(producers, 0, epoch=5) == New()
+
+
+def test_a_producer_that_begins_anew_in_the_same_epoch_leaves_nothing_of_before():
+    producers = knowing(*(row(i * 3, 3) for i in range(REMEMBERED)), row(0, 3, digest=b"new"))
+    assert [known.digest for known in producers.rows()] == [b"new"]
+    assert decide(producers, 3) == New()
+    with pytest.raises(SequenceReused):
+        decide(producers, 1)
+
+
+def test_a_bump_opens_the_next_epoch_and_begins_at_0_in_each_topic():
+    producers = knowing(row(0, epoch=4), row(0, epoch=4, topic="other"))
+    bumped = producers.decide_bump("p", 77)
+    assert (bumped.epoch, bumped.count, bumped.topic_id, bumped.timestamp_ms) == (5, 0, "", 77)
+    undo = producers.replay(bumped)
+    for topic in ("t", "other", "third"):
+        assert decide(producers, 0, epoch=5, topic=topic) == New()
+        with pytest.raises(StaleProducerEpoch):
+            decide(producers, 1, epoch=4, topic=topic)
+    producers.undo(undo)
+    assert decide(producers, 1, epoch=4) == New()
+    assert producers.decide_bump("unknown", 0).epoch == 0
+
+
+def test_only_the_newest_bump_survives():
+    producers = Producers()
+    for _ in range(7):
+        producers.replay(producers.decide_bump("p", 0))
+    assert [known.epoch for known in producers.rows()] == [6]
+
+
+def test_the_last_epoch_there_is_has_no_next():
+    producers = knowing(row(0, epoch=2**31 - 2))
+    producers.replay(producers.decide_bump("p", 0))
+    with pytest.raises(InvalidStamp, match="2147483647"):
+        producers.decide_bump("p", 0)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "ahead"),
+    [(1, 2, False), (1, 3, True), (1, 0, False), (2, 0, False), (2, 1, True), (0, 9, False)],
+)
+def test_only_a_request_whose_predecessor_may_still_come_is_ahead(epoch: int, sequence: int, ahead: bool):
+    assert knowing(row(0, 2, epoch=1)).is_ahead("t", ProducerStamp("p", epoch, sequence)) is ahead
+
+
+def test_parking_has_four_places_for_a_producer_in_a_topic_and_wakes_those_that_may_go_on():
+    producers, woken = Producers(), []
+    parking = Parking(producers)
+
+    def parked(sequence: int, topic: str = "t", name: str = "p") -> Parked:
+        return Parked(topic, ProducerStamp(name, 0, sequence), lambda: woken.append((name, topic, sequence)))
+
+    several = [parked(sequence) for sequence in range(1, MOST_PARKED + 1)]
+    assert all(parking.enter(one) for one in several)
+    assert not parking.enter(parked(9))
+    assert parking.enter(parked(1, "other"))
+    assert parking.enter(parked(1, "t", "q"))
+    assert parking.must_wait(several[0])
+    producers.replay(row(0, 2))
+    parking.look_again("p")
+    assert woken == [("p", "t", 1), ("p", "t", 2)]
+    assert not parking.must_wait(several[0])
+    parking.leave(several[0])
+    assert parking.enter(parked(9))
+    parking.close()
+    assert len(woken) == 2 + MOST_PARKED + 2
+    assert not parking.must_wait(several[-1])
