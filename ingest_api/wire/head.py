@@ -86,7 +86,7 @@ def parse_head(head: bytes, limits: WireLimits) -> Head:
         raise BadRequest(TOO_MANY_FIELDS)
     words = head[: head.find(b"\r\n")].split(b" ")
     version = _VERSIONS.get(words[-1])
-    if len(words) != 3 or version is None:
+    if len(words) != 3 or version is None or not words[0][:1].isupper():
         raise bad_request("the request line is not `method target HTTP/1.1` or `... HTTP/1.0`")
     ours = _gather_ours(headers)
     host = ours.get(b"host")
