@@ -18,7 +18,7 @@ Action = Callable[[Call], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A body: its media types, each with a schema, either as JSON schema or a msgspec type that has one."""
+    """A body: its media types, each with a schema: a msgspec type that has one, or a JSON schema with types in it."""
 
     types: Mapping[str, Any]
     required: bool = True
@@ -55,4 +55,7 @@ class Operation:
 PATH_KINDS: Final[Mapping[str, tuple[Kind, str]]] = {
     "topic": (Text(249, "[A-Za-z0-9._-]{1,249}"), "The topic's name."),
     "partition": (Whole(0, 2**31 - 1), "The number of a partition, from 0."),
+    "cluster": (Text(255), "The id of the cluster, as `GET /v3/clusters` names it."),
+    "broker": (Whole(0, 2**31 - 1), "The id of the broker."),
+    "config": (Text(249), "The name of a setting."),
 }

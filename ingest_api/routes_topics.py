@@ -29,7 +29,7 @@ Partitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 ConfigValue = str | int | float | None
 
 
-class Replica(msgspec.Struct):
+class ReplicaView(msgspec.Struct):
     broker: int
     leader: bool = True
     in_sync: bool = True
@@ -38,7 +38,7 @@ class Replica(msgspec.Struct):
 class PartitionView(msgspec.Struct):
     partition: int
     leader: int
-    replicas: list[Replica]
+    replicas: list[ReplicaView]
 
 
 class TopicView(msgspec.Struct):
@@ -50,16 +50,11 @@ class TopicView(msgspec.Struct):
 
 
 class OffsetsView(msgspec.Struct):
-    """`end_offset` is the next one that a record will be given."""
+    """`end_offset` is the next one that a record will be given, `offset` the earliest at or after an asked time."""
 
     beginning_offset: int
     end_offset: int
-
-
-class OffsetsAtView(OffsetsView):
-    """`offset` is the earliest at or after a time; null where there is none."""
-
-    offset: int | None
+    offset: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class TopicRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -166,7 +161,7 @@ class _Topics:
 
     def _partition(self, number: int) -> PartitionView:
         broker = self._tier.settings.broker_id
-        return PartitionView(number, broker, [Replica(broker)])
+        return PartitionView(number, broker, [ReplicaView(broker)])
 
     def operations(self) -> list[Operation]:
         topic, partition = "/topics/{topic}", "/topics/{topic}/partitions/{partition}"
@@ -203,7 +198,7 @@ class _Topics:
             ),
             Operation(
                 "GET", f"{partition}/offsets", "get_offsets", "Where a partition begins and ends", self.offsets,
-                "topics", (answers(OffsetsView | OffsetsAtView, "Its range, and the offset at a time."),),
+                "topics", (answers(OffsetsView, "Its range, and the offset at a time."),),
                 (AT,), refuses=(404,),
             ),
             Operation(
@@ -267,7 +262,7 @@ def _offsets(log: Log, path: Mapping[str, str], timestamp: int | None) -> Offset
     if timestamp is None:
         return OffsetsView(known.log_start_offset, known.end_offset)
     offset = log.offset_at(info.name, partition, timestamp)
-    return OffsetsAtView(known.log_start_offset, known.end_offset, offset)
+    return OffsetsView(known.log_start_offset, known.end_offset, offset)
 
 
 def _delete_records(log: Log, path: Mapping[str, str], before_offset: int) -> int:

@@ -32,7 +32,7 @@ class Datum(msgspec.Struct, forbid_unknown_fields=True):
     """A key or value. `data` is base64 of type BINARY, any JSON of type JSON, text of type STRING; null is null."""
 
     type: str
-    data: msgspec.Raw = msgspec.Raw(_NULL)
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class GivenRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -165,7 +165,7 @@ def _check_names(members: _Members) -> None:
 def _content(given: Datum | None, name: str) -> bytes | None:
     if given is None:
         return None
-    raw = bytes(given.data)
+    raw = _NULL if given.data is msgspec.UNSET else bytes(given.data)
     if given.type not in TYPES:
         why = "needs a schema registry, which there is not" if given.type.isupper() else "is not known"
         raise Fault(f"its {name}: type {shown(given.type)} {why}; there are {', '.join(TYPES)}")

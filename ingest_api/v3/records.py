@@ -130,7 +130,7 @@ class _Records:
 
 def operations(tier: Tier) -> list[Operation]:
     """The route of this module."""
-    receipts = answers(StreamReceipt | ErrorReceipt, "A receipt for each record, one behind the other.")
+    receipts = answers({"oneOf": [StreamReceipt, ErrorReceipt]}, "A receipt for each record, one behind the other.")
     records = "One record, or several one behind the other, with or without white space between them."
     return [
         route(
@@ -144,7 +144,7 @@ def _read(text: bytes) -> GivenRecord | Exception:
     try:
         return read_record(text, _decoder)
     except Fault as fault:
-        return Refusal(422, f"the record {fault}")
+        return Refusal(422, f"the record: {fault}")
 
 
 def _first(objects: JsonObjects, pieces: Iterator[bytes]) -> list[bytes]:

@@ -124,7 +124,7 @@ def test_a_body_of_a_type_of_v2_is_taken(app: HttpApp, media: str):
 
 @pytest.mark.parametrize(
     "name",
-    ["__internal", "a b", "-x", ".x", "x.", "..", "_delta_log", "x" * 250, "%00", "x%0A", "a%2Fb", "%2e%2e", "ä"],
+    ["__internal", "a b", "-x", ".x", "x.", "_delta_log", "x" * 250, "%00", "x%0A", "a%2Fb", "%2e%2e", "ä"],
 )
 def test_a_name_that_cannot_be_a_topics_is_refused(app: HttpApp, name: str):
     for method in ("PUT", "GET", "DELETE"):

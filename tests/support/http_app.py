@@ -19,12 +19,14 @@ import httpx
 import pytest
 
 from delta_log import Log
-from ingest_api.app import create_app
+from ingest_api.app import create_app, list_operations
 from ingest_api.bodies import Bodies
+from ingest_api.openapi import document
 from ingest_api.read_room import ReadRoom
 from ingest_api.settings import ServerSettings
 from ingest_api.tier import Tier
 from ingest_api.watch import Watch
+from tests.support.conformance import Conformance
 from tests.support.logs import Place, eventually, our_threads
 
 BASE: Final = "http://lakelog.test"
@@ -49,12 +51,16 @@ class HttpApp:
         self.asgi = create_app(self.tier)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.asgi), base_url=BASE, timeout=30)
         self._runner = asyncio.Runner()
+        self._conformance = Conformance(document(list_operations(self.tier), version="test"))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(coroutine)
 
     def request(self, method: str, path: str, **given: Any) -> httpx.Response:
-        return self.run(self.client.request(method, path, **given))
+        """The answer; that it is as declared is checked on the way."""
+        response = self.run(self.client.request(method, path, **given))
+        self._conformance.check(method, response.request.url.raw_path.decode(), response)
+        return response
 
     def get(self, path: str, **given: Any) -> httpx.Response:
         return self.request("GET", path, **given)
