@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+from unittest import mock
 
 import pyarrow as pa
 
-from delta_log import Log, LogReader, Settings
+from delta_log import Log, LogReader, Settings, upkeep
 from delta_log.errors import OutcomeUnknown, StorageRefused
 from delta_log.fetched import ConsumedRecord
 from delta_log.roots import LocalRoot, MemoryRoot, Root
@@ -185,6 +186,15 @@ def crash(log: Log) -> None:
 def hold_tables(log: Log) -> None:
     """Nothing is brought to the tables from now on, but by `flush`."""
     log._running.tabler.notice = lambda _live: None  # type: ignore[method-assign]
+
+
+def fold_producers(log: Log) -> None:
+    """Fold the table of producers, however few files it has."""
+    live = log._running.catalog.producers(create=False)
+    assert live is not None
+    log._running.tabler.bring_up(live)
+    with mock.patch.object(upkeep, "_PRODUCER_FILES", 0):
+        log._running.upkeep.fold(live)
 
 
 def everything(log: Log | LogReader, topic: str, partition: int = 0) -> list[ConsumedRecord]:
