@@ -1,0 +1,138 @@
+"""NDJSON: a record for each line. Pure.
+
+A line ends with LF or CRLF; the last one need not. Lines with nothing but white space may follow the last record, but
+none may stand before it: a gap is where something was lost. Every line is one JSON value; white space around it is
+not part of it.
+
+Plain: the value of a record is the line as sent, also where it is `null` or a string; its key is what a JSON pointer
+finds in it, or null.
+
+As envelope: a line is a record object `{key?, value?, partition?, timestamp?, headers?}`. Its key and value are JSON as
+sent, so a string is stored with its quotes; `null` or absent is null; `{"base64": "…"}` stands for bytes that are
+no JSON, as in what is read, if it is spelled so and has no other member. An `offset` is refused, as no record can be
+given one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from delta_log.types import Record
+from ingest_api.errors import Refusal
+from ingest_api.formats_in.faults import MOST_NAMED, Fault, Faults, refuse_count, refuse_records
+from ingest_api.formats_in.members import check_record
+from ingest_api.formats_in.pointer import find_key, parse_pointer
+from ingest_api.formats_in.rows import JsonRow, are_shallow, read_json
+from ingest_api.formats_in.strict_json import (
+    MOST_NESTED,
+    UNREADABLE,
+    WHITE,
+    check_text,
+    count_colons,
+    decode_base64,
+    find_bad_utf8,
+    is_shallow,
+)
+
+
+class _Bytes(msgspec.Struct, forbid_unknown_fields=True):
+    base64: str
+
+
+_LIKE_BYTES: Final = re.compile(rb'\{[ \t\r]*"base64"[ \t\r]*:[^:]*\Z')
+_as_bytes: Final = msgspec.json.Decoder(_Bytes).decode
+_as_row: Final = msgspec.json.Decoder(JsonRow).decode
+_skip: Final = msgspec.json.Decoder(Raw).decode
+
+
+def decode_lines(
+    body: bytes, *, key_pointer: str | None, envelope: bool, most_records: int, partition: int | None = None
+) -> list[Record]:
+    """The records of a request, all for `partition` where one is given. A Refusal names each bad line."""
+    if envelope and key_pointer is not None:
+        raise Refusal(422, "key and envelope exclude each other: a record object has its own key")
+    steps = None if key_pointer is None else parse_pointer(key_pointer)
+    lines = _split(body, most_records)
+    try:
+        read = _read_rows(lines, partition) if envelope else _read_values(lines, steps, partition)
+    except (*UNREADABLE, Fault):
+        read = None
+    if read is None or find_bad_utf8(body) is not None:
+        faults = _find_faults(lines, envelope=envelope, partition=partition)
+        raise refuse_records(faults, len(lines), unit="line", first=1) if faults else Refusal(422, "unreadable lines")
+    return read
+
+
+def _split(body: bytes, most: int) -> list[bytes]:
+    content = body.rstrip(WHITE)
+    if not content:
+        raise Refusal(422, "the body is empty")
+    count = content.count(b"\n") + 1
+    if count > most:
+        raise refuse_count(count, most)
+    return [line.strip(WHITE) for line in content.split(b"\n")]
+
+
+def _read_values(lines: list[bytes], steps: tuple[str, ...] | None, partition: int | None) -> list[Record] | None:
+    for line in lines:
+        _skip(line)
+    if not are_shallow(lines):
+        return None
+    keys = repeat(None) if steps is None else [find_key(line, steps) for line in lines]
+    return list(map(Record, lines, keys, repeat(None), repeat(None), repeat(partition)))
+
+
+def _read_rows(lines: list[bytes], partition: int | None) -> list[Record] | None:
+    records, colons, clear = read_json([_as_row(line) for line in lines], partition)
+    if (not clear or count_colons(b"".join(lines)) != colons) and _find_faults(
+        lines, envelope=True, partition=partition
+    ):
+        return None
+    return [_with_bytes(record) for record in records]
+
+
+def _with_bytes(record: Record) -> Record:
+    key, value = _unwrap(record.key), _unwrap(record.value)
+    return record if key is record.key and value is record.value else replace(record, key=key, value=value)
+
+
+def _unwrap(text: bytes | None) -> bytes | None:
+    if text is None or not _LIKE_BYTES.match(text):
+        return text
+    try:
+        given = _as_bytes(text)
+    except msgspec.ValidationError:
+        return text
+    return decode_base64(given.base64)
+
+
+def _find_faults(lines: Sequence[bytes], *, envelope: bool, partition: int | None) -> Faults:
+    faults: Faults = []
+    for index, line in enumerate(lines):
+        try:
+            _check_line(line, envelope=envelope, partition=partition)
+        except Fault as fault:
+            faults.append((index, str(fault)))
+            if len(faults) == MOST_NAMED:
+                break
+    return faults
+
+
+def _check_line(line: bytes, *, envelope: bool, partition: int | None) -> None:
+    try:
+        check_text(line)
+    except Fault as fault:
+        raise Fault(f"it is {fault}") from None
+    if not envelope:
+        if not is_shallow(line):
+            raise Fault(f"it is nested deeper than {MOST_NESTED} levels")
+        return
+    check_record(Raw(line), "json", partition)
+    _with_bytes(read_json([_as_row(line)], None)[0][0])
