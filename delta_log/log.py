@@ -11,31 +11,20 @@ second. Everything here may be called from many threads. As it is all that can b
 
 from __future__ import annotations
 
-import asyncio
-import os
 import threading
-import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import pyarrow as pa
-
-from delta_log.async_append import LoopDoor
+from delta_log.appending import Appending
 from delta_log.catalog import TopicInfo
 from delta_log.deletion import carry_out_deletion, decide_deletion
 from delta_log.disk import Disk, Probe, no_probe
-from delta_log.errors import NotOwner, Overloaded
-from delta_log.live import Live, TableWaiter
-from delta_log.log_reader import Reading
+from delta_log.live import TableWaiter
 from delta_log.measure import measure_log, why_refused
-from delta_log.opening import Running, Settings, own, own_producers, start, stop, wall_clock_ms
-from delta_log.producer_epochs import bump_epoch, check_transactional_id, fresh_identity
-from delta_log.producer_order import OrderedDoor
+from delta_log.opening import Running, Settings, own, start, stop, wall_clock_ms
 from delta_log.records_deletion import delete_records
-from delta_log.request import prepare_arrow, prepare_records
-from delta_log.request_parts import ARROW_FROM, Request
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.roots import Root, as_root
 from delta_log.statistics import LogStatistics
@@ -43,26 +32,15 @@ from delta_log.tabling import is_tabled
 from delta_log.tail import Waiter, wake_all
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_plans import ConfigValue
-from delta_log.types import Appended, OffsetRange, ProducerIdentity, ProducerStamp, Record
-
-_ROOM_EVERY_S = 0.01
-#: Larger requests of a loop are checked and split by a thread.
-_PREPARED_IN_LOOP = 2000
+from delta_log.types import Appended, OffsetRange
 
 
-class Log(Reading):
+class Log(Appending):
     """A root that this process owns."""
 
     def __init__(self, running: Running, settings: Settings, clock_ms: Callable[[], int]) -> None:
-        super().__init__(running.root, running.catalog, running.journal)
-        self._running = running
-        self._loops = LoopDoor(running.writer)
-        self._door = OrderedDoor(running.writer, self._loops, settings.producer_wait_s)
-        self._settings = settings
-        self._clock_ms = clock_ms
+        super().__init__(running, settings, clock_ms)
         self._closing = threading.Lock()
-        #: Many threads with large requests would starve those that write the tables: only so many prepare at once.
-        self._preparing = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
     @classmethod
     def open(
@@ -127,72 +105,6 @@ class Log(Reading):
         live = self._live(topic)
         decide_deletion(self._running.writer, live, self._clock_ms())
         carry_out_deletion(self._running.catalog, self._running.writer, live)
-
-    def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
-        """Store all of the records or none. Returns when they are durable."""
-        if isinstance(records, Record) or len(records) < ARROW_FROM:
-            live, request = self._prepare_records(topic, records, producer)
-        else:
-            with self._preparing:
-                live, request = self._prepare_records(topic, records, producer)
-        self._wait_for_room(live, request.size)
-        return self._door.append(live, request)
-
-    def append_arrow(
-        self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
-    ) -> Appended:
-        """The same for columns key and value, and optionally partition, timestamp and headers."""
-        with self._preparing:
-            live, request = self._prepare_arrow(topic, table, producer)
-        self._wait_for_room(live, request.size)
-        return self._door.append(live, request)
-
-    async def append_async(
-        self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None
-    ) -> Appended:
-        """`append` for a task: a thread writes and waits for the disk.
-
-        Where the tables are behind it is refused at once, as a loop must not block.
-        """
-        return await (await self.accept_async(topic, records, producer=producer))
-
-    async def append_arrow_async(
-        self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
-    ) -> Appended:
-        return await (await self.accept_async(topic, table, producer=producer))
-
-    async def accept_async(
-        self,
-        topic: str,
-        records: Sequence[Record] | pa.Table | pa.RecordBatch,
-        *,
-        producer: ProducerStamp | None = None,
-    ) -> Coroutine[Any, Any, Appended]:
-        """Check a request; what is returned stores it when it is awaited."""
-        await self._own_off_the_loop(topic, producer)
-        prepare = self._prepare_arrow if isinstance(records, pa.Table | pa.RecordBatch) else self._prepare_records
-        if isinstance(records, Record) or len(records) < _PREPARED_IN_LOOP:
-            live, request = prepare(topic, records, producer)
-        else:
-            live, request = await asyncio.to_thread(prepare, topic, records, producer)
-        self._running.writer.check_room(live, request.size)
-        return self._door.append_async(live, request)
-
-    def init_producer(self, transactional_id: str | None = None) -> ProducerIdentity:
-        """Who an idempotent producer is: an id that nobody has, or, under a name, the next epoch of that name.
-
-        A named one shuts out whoever used the name before, for good, from the moment that this returns.
-        """
-        self._check_writable()
-        if transactional_id is None:
-            return fresh_identity()
-        check_transactional_id(transactional_id)
-        self._wait_for_room(own_producers(self._running), 0)
-        return bump_epoch(self._running.writer, transactional_id, self._clock_ms)
-
-    async def init_producer_async(self, transactional_id: str | None = None) -> ProducerIdentity:
-        """`init_producer` for a task: a thread waits for the disk."""
-        return await asyncio.to_thread(self.init_producer, transactional_id)
 
     def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         """Have `wake` called once when a record at or behind `offset` is visible, at once if there is one.
@@ -269,69 +181,3 @@ class Log(Reading):
         for live in self._running.catalog.lives():
             for tail in live.tails:
                 wake_all(tail.stop_all_waiting())
-
-    def _prepare_records(
-        self, topic: str, records: Sequence[Record], producer: ProducerStamp | None
-    ) -> tuple[Live, Request]:
-        live = self._writable(topic, producer)
-        request = prepare_records(
-            live.rules, records, first_null=live.next_null, now_ms=self._clock_ms(), stamp=producer
-        )
-        live.next_null += request.nulls
-        return live, request
-
-    def _prepare_arrow(
-        self, topic: str, table: pa.Table | pa.RecordBatch, producer: ProducerStamp | None
-    ) -> tuple[Live, Request]:
-        live = self._writable(topic, producer)
-        whole = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
-        request = prepare_arrow(live.rules, whole, first_null=live.next_null, now_ms=self._clock_ms(), stamp=producer)
-        live.next_null += request.nulls
-        return live, request
-
-    def _writable(self, topic: str, producer: ProducerStamp | None) -> Live:
-        """The topic, its table ours, and the producers' table too where one is needed."""
-        self._check_writable()
-        live = self._running.catalog.live(topic)
-        if not live.owned:
-            own(self._running, live)
-        if producer is not None:
-            own_producers(self._running)
-        return live
-
-    async def _own_off_the_loop(self, topic: str, producer: ProducerStamp | None) -> None:
-        """Opening a table and taking it over wait for the disk: the first append to a topic does so in a thread."""
-        known = self._running.catalog.opened(topic)
-        remembers = producer is None or self._running.writer.sequencer.producer_table is not None
-        if known is None or not known.owned or not remembers:
-            await asyncio.to_thread(self._writable, topic, producer)
-
-    def _wait_for_room(self, live: Live, size: int) -> None:
-        """A thread may wait until the tables have caught up, within bounds."""
-        deadline = 0.0
-        while True:
-            self._check_writable()
-            try:
-                self._running.writer.check_room(live, size)
-                return
-            except Overloaded:
-                now = time.monotonic()
-                deadline = deadline or now + self._settings.max_block_s
-                if now >= deadline or live.closed is not None:
-                    raise
-                time.sleep(_ROOM_EVERY_S)
-
-    def _look(self, live: Live) -> None:
-        """The background follows what others commit."""
-
-    def _follow(self, live: Live) -> None:
-        try:
-            super()._follow(live)
-        except NotOwner as error:
-            self._running.writer.close(error)
-            raise
-
-    def _check_writable(self) -> None:
-        self._check_open()
-        if self._running.writer.fatal is not None:
-            raise self._running.writer.fatal

@@ -22,10 +22,17 @@ def documented(title: str) -> dict[str, str]:
     return {text.partition("(")[0]: text for text in MEMBER.findall(SECTIONS[title])}
 
 
+def own(cls: type) -> dict[str, object]:
+    """What a class itself has, and what bases give it that no page speaks of."""
+    told = {*EXPORTED, Reading} - {cls}
+    bases = [base for base in cls.__mro__ if base.__module__.startswith("delta_log.") and base not in told]
+    return {name: member for base in reversed(bases) for name, member in vars(base).items()}
+
+
 def members(cls: type) -> set[str]:
     """What a class itself has, and its fields, but not what it inherits."""
     fields = getattr(cls, "__struct_fields__", ()) or getattr(cls, "__dataclass_fields__", ())
-    return {name for name in [*vars(cls), *fields] if not name.startswith("_")}
+    return {name for name in [*own(cls), *fields] if not name.startswith("_")}
 
 
 def parameters(member: object) -> list[tuple[str, bool, bool]]:
@@ -64,7 +71,7 @@ def test_a_section_names_every_member_and_no_other(cls: type):
 @pytest.mark.parametrize("cls", [*EXPORTED, Reading], ids=lambda cls: cls.__name__)
 def test_parameters_are_written_as_they_are(cls: type):
     for name, text in documented(cls.__name__).items():
-        member = vars(cls).get(name)
+        member = own(cls).get(name)
         is_method = inspect.isfunction(member) or isinstance(member, classmethod)
         assert ("(" in text) == is_method, text
         if is_method:
@@ -75,7 +82,7 @@ def test_parameters_are_written_as_they_are(cls: type):
 def test_defaults_are_written_as_they_are_where_they_are_written(cls: type):
     for name, text in documented(cls.__name__).items():
         if "(" in text:
-            member = vars(cls)[name]
+            member = own(cls)[name]
             real = inspect.signature(member.__func__ if isinstance(member, classmethod) else member).parameters
             for parameter, written in re.findall(r"(\w+)=([^,)]+)", text):
                 assert written == "..." or ast.literal_eval(written) == real[parameter].default, text

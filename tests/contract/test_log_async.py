@@ -219,7 +219,7 @@ def test_requests_that_wait_when_the_log_closes_are_answered(place: Place):
             await asyncio.sleep(0.001)
         live = log._running.catalog.live("t")
         request = prepare_records(live.rules, [Record(b"late")], first_null=0, now_ms=1)
-        tasks.append(asyncio.ensure_future(log._loops.append(live, request)))
+        tasks.append(asyncio.ensure_future(log._door.append_async(live, request)))
         await asyncio.sleep(0)
         slow.go_on.set()
         answers = await asyncio.gather(*tasks, return_exceptions=True)
