@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 
 from ingest_api.call import JSON, Receive, Reply, Scope, Send, json_reply, send_reply
@@ -19,8 +20,8 @@ class Gate:
     def __init__(self) -> None:
         self._app: App = self._recovering
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return self._app(scope, receive, send)
 
     def open(self, app: App) -> None:
         self._app = app

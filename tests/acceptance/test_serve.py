@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import httpx
@@ -121,6 +123,39 @@ def test_a_stop_ends_long_polls_and_followers_at_once(tmp_path: Path):
         for reader in readers:
             reader.join(20)
         assert answers == [200] * 4
+
+
+@contextlib.contextmanager
+def half_a_request(server: Server) -> Generator[None]:
+    """One that the server has begun with and that does not come to its end."""
+    with socket.create_connection(server.address, timeout=20) as client:
+        client.sendall(b"POST /topics/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n")
+        client.sendall(b"Content-Length: 100\r\n\r\n{")
+        wait_for(lambda: "lakelog_http_connections 2" in httpx.get(f"{server.url}/metrics").text, "the connection")
+        yield
+
+
+def test_a_request_that_does_not_end_holds_a_stop_up_no_longer_than_it_may(tmp_path: Path):
+    with serving(tmp_path, auto_create_topics=True, drain_timeout_ms=1500) as server:
+        produce(server, "orders", 10)
+        with half_a_request(server):
+            began = time.monotonic()
+            assert server.terminate() == 0, server.story
+            assert time.monotonic() - began < 10
+    assert journal_of(tmp_path) == []
+    assert "timeout graceful shutdown exceeded" in server.stderr
+
+
+def test_a_second_ctrl_c_leaves_at_once_and_loses_nothing(tmp_path: Path):
+    with serving(tmp_path, auto_create_topics=True, drain_timeout_ms=60_000) as server:
+        produce(server, "orders", 10)
+        with half_a_request(server):
+            server.process.send_signal(signal.SIGINT)
+            wait_for(lambda: "SIGINT: stopping" in server.stderr, "the first")
+            assert server.interrupt() == 130
+    assert "interrupted again" in server.stderr
+    with serving(tmp_path) as server:
+        assert fetch(server, "orders") == list(range(10))
 
 
 def test_it_needs_no_java(tmp_path: Path):
