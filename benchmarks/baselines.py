@@ -89,8 +89,13 @@ def _encode_requests(requests: Sequence[Sequence[Record]]) -> None:
         for partition, indexes in enumerate(places):
             keys[partition] += [given[index] for index in indexes]
             values[partition] += [contents[index] for index in indexes]
-    for partition in range(PARTITIONS):
-        encode_parquet(file_table(keys[partition], values[partition]), ParquetCodec(), ordered_by=_ORDERED_BY)
+    encode_files(keys, values)
+
+
+def encode_files(keys: Sequence[Sequence[bytes | None]], values: Sequence[Sequence[bytes | None]]) -> None:
+    """A parquet file for each partition."""
+    for own_keys, own_values in zip(keys, values, strict=True):
+        encode_parquet(file_table(own_keys, own_values), ParquetCodec(), ordered_by=_ORDERED_BY)
 
 
 def file_table(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> pa.Table:

@@ -23,4 +23,13 @@ BENCHMARKS = {
     "visible": Benchmark("benchmarks.visible", "from the acknowledgement to a row in the Delta table"),
     "restart": Benchmark("benchmarks.restart", "starting with a million records in the journal"),
     "idle": Benchmark("benchmarks.idle_topics", "a thousand topics that nobody writes to"),
+    "http-baselines": Benchmark("benchmarks.http_baselines", "what this machine can do over HTTP without the log"),
+    "http-json": Benchmark("benchmarks.http_produce", "requests of 1 to 1,000 records as JSON, 1 to 64 connections"),
+    "http-lines": Benchmark("benchmarks.http_produce", "the same for NDJSON and single values", "run_lines"),
+    "http-arrow": Benchmark("benchmarks.http_produce", "the same for Arrow streams", "run_arrow"),
+    "http-values": Benchmark("benchmarks.http_produce", "keys, and values of 1,000 bytes", "run_values"),
+    "http-fetch": Benchmark("benchmarks.http_fetch", "reading by offset, in every format"),
+    "http-delivery": Benchmark("benchmarks.http_delivery", "from producing to a reader who waits"),
+    "http-idle": Benchmark("benchmarks.http_idle", "a thousand readers who wait for what never comes"),
+    "http-profile": Benchmark("benchmarks.http_profile", "where the server's time goes"),
 }

@@ -13,7 +13,7 @@ Param = str | int | float | bool
 
 
 class Target(msgspec.Struct, frozen=True):
-    of: Literal["ratio", "value"]
+    of: Literal["ratio", "value", "p50", "p99"]
     relation: Literal["<=", ">="]
     bound: float
 
@@ -24,7 +24,8 @@ class Target(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, kw_only=True):
     """`value` is the median of all turns, `low` and `high` are their extremes; `p50` and `p99` are milliseconds.
 
-    `baseline_value` is in the same unit; `ratio` is the median of value : baseline of each turn.
+    `baseline_value` is in the same unit; `ratio` is the median of value : baseline of each turn. `also` is what else
+    was seen meanwhile, by unit; `note` is a sentence, as why there is nothing to tell.
     """
 
     name: str
@@ -40,14 +41,20 @@ class Row(msgspec.Struct, kw_only=True):
     ratio: float | None = None
     target: str | None = None
     met: bool | None = None
+    also: dict[str, float] = {}
+    note: str | None = None
 
 
-def judge(row: Row, target: Target) -> Row:
-    """Say whether the row meets its target."""
-    measured = row.ratio if target.of == "ratio" else row.value
-    within = operator.le if target.relation == "<=" else operator.ge
-    row.target, row.met = str(target), measured is not None and within(measured, target.bound)
+def judge(row: Row, *targets: Target) -> Row:
+    """Say whether the row meets all its targets."""
+    row.target, row.met = " and ".join(map(str, targets)), all(_is_met(row, target) for target in targets)
     return row
+
+
+def _is_met(row: Row, target: Target) -> bool:
+    measured: float | None = getattr(row, target.of)
+    within = operator.le if target.relation == "<=" else operator.ge
+    return measured is not None and within(measured, target.bound)
 
 
 def over_turns(values: Sequence[float], unit: str, *, name: str, params: dict[str, Param] | None = None) -> Row:
@@ -85,7 +92,9 @@ def render(row: Row) -> str:
     ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
     verdict = {None: "", True: f"{row.target} met", False: f"{row.target} MISSED"}[row.met]
     latencies = ["" if value is None else _number(value) for value in (row.p50, row.p99)]
-    return _line([row.name, params, f"{_number(row.value)} {row.unit}", *latencies, baseline, ratio, verdict])
+    line = _line([row.name, params, f"{_number(row.value)} {row.unit}", *latencies, baseline, ratio, verdict])
+    also = [f"{_number(value)} {unit}" for unit, value in row.also.items()]
+    return "  ".join([line, *also, *([] if row.note is None else [row.note])])
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -13,6 +13,8 @@ class Size:
     seconds: float
     #: of appends, few and many
     callers: tuple[int, ...]
+    #: of HTTP, few and many
+    connections: tuple[int, ...]
     #: single writes, or single requests, in one block
     singles: int
     #: distinct records that requests are made of
@@ -30,6 +32,10 @@ class Size:
     #: one-record requests that a start finds in the journal
     journaled_singly: int
     idle_topics: int
+    #: records whose way to a waiting reader is watched, each time
+    deliveries: int
+    #: readers who wait for what never comes
+    idle_polls: int
     #: when a benchmark is taken for hung
     most_seconds: float
 
@@ -39,6 +45,7 @@ SIZES = {
         turns=1,
         seconds=0.03,
         callers=(1, 4),
+        connections=(1,),
         singles=20,
         pool=10_000,
         stored=20_000,
@@ -48,12 +55,15 @@ SIZES = {
         journaled=5_000,
         journaled_singly=300,
         idle_topics=20,
+        deliveries=20,
+        idle_polls=20,
         most_seconds=40,
     ),
     "quick": Size(
         turns=3,
         seconds=0.5,
         callers=(1, 16, 64),
+        connections=(1, 16, 64),
         singles=200,
         pool=100_000,
         stored=1_000_000,
@@ -63,12 +73,15 @@ SIZES = {
         journaled=1_000_000,
         journaled_singly=100_000,
         idle_topics=1_000,
+        deliveries=400,
+        idle_polls=1_000,
         most_seconds=300,
     ),
     "full": Size(
         turns=5,
         seconds=2.5,
         callers=(1, 16, 64),
+        connections=(1, 16, 64),
         singles=1_000,
         pool=200_000,
         stored=4_000_000,
@@ -78,6 +91,8 @@ SIZES = {
         journaled=1_000_000,
         journaled_singly=100_000,
         idle_topics=1_000,
+        deliveries=2_000,
+        idle_polls=1_000,
         most_seconds=1_200,
     ),
 }
