@@ -23,8 +23,8 @@ _ONLY: Final = "record 0: "
 Act = Callable[[Call, View], Awaitable[Reply]]
 
 
-def answers(shape: Any, doc: str, status: int = 200) -> Says:
-    return Says(status, doc, Content({"application/json": shape}))
+def answers(shape: Any, doc: str, status: int = 200, **headers: str) -> Says:
+    return Says(status, doc, Content({"application/json": shape}), headers)
 
 
 def takes(shape: Any, doc: str = "") -> Content:

@@ -69,13 +69,12 @@ class _Topics:
         settings = self._tier.settings
         partitions = plan_partitions(wanted, settings.broker_id, settings.default_partitions)
         configs = one_each(wanted.configs or ())
+        topic = view.topic(wanted.topic_name, partitions)
         if wanted.validate_only:
             await self._tier.in_thread(_check_new, self._tier.log, wanted.topic_name, partitions, configs)
-            topic, status = view.topic(wanted.topic_name, partitions), 200
-        else:
-            await self._tier.in_thread(self._tier.log.create_topic, wanted.topic_name, partitions, configs)
-            topic, status = view.topic(wanted.topic_name, partitions), 201
-        return json_reply(topic, status, headers=[(b"location", topic.metadata.self_.encode())])
+            return json_reply(topic)
+        await self._tier.in_thread(self._tier.log.create_topic, wanted.topic_name, partitions, configs)
+        return json_reply(topic, 201, headers=[(b"location", topic.metadata.self_.encode())])
 
     async def describe(self, call: Call, view: View) -> Reply:
         info = await self._tier.in_thread(self._tier.log.describe_topic, call.path["topic"])
@@ -103,7 +102,10 @@ def operations(tier: Tier) -> list[Operation]:
         ),
         route(
             tier, "POST", every, "create_topic", "Create a topic", of.create,
-            (answers(Topic, "It was created.", 201), answers(Topic, "With `validate_only`: it could be created.")),
+            (
+                answers(Topic, "It was created.", 201, Location="The address of the topic."),
+                answers(Topic, "With `validate_only`: it could be created."),
+            ),
             takes(CreateTopic),
         ),
         route(
