@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
-from ingest_api.call import Call
-from ingest_api.content_coding import decode_content
+from ingest_api.call import Call, Message
+from ingest_api.content_coding import IDENTITY, decode_content
 from ingest_api.errors import Refusal, try_again
 
-#: Bodies below this are so small that they are not counted one by one.
+#: Bodies below this are so small that they are not counted one by one: connections have about as much of a buffer.
 _SMALL: Final = 64 * 1024
+#: What is so small, coded and decoded, is decoded by the loop.
+_CODED_IN_LOOP: Final = 16 * 1024
+_DECODED_IN_LOOP: Final = 256 * 1024
+#: What is being decoded is counted only once its size is known, so only so many are at a time.
+_DECODING: Final = 2
 
 
 class ClientGone(Exception):
@@ -22,6 +28,7 @@ class Bodies:
     def __init__(self, most: int, most_in_all: int) -> None:
         self._most = most
         self._most_in_all = most_in_all
+        self._decoding = asyncio.Semaphore(_DECODING)
         self.held = 0
 
     async def read(self, call: Call) -> bytes:
@@ -36,20 +43,21 @@ class Bodies:
         message = await call.receive()
         if message["type"] == "http.request" and not message.get("more_body", False):
             body: bytes = message["body"]
-            self._hold(call, len(body))
+            if len(body) != length:
+                self._hold(call, len(body))
         else:
             body = await self._gather(call, message)
-        if coding is None:
+        if coding is None or coding.strip(b" \t").lower() == IDENTITY:
             return body
-        decoded = decode_content(body, coding, most=self._most)
-        self._hold(call, len(body) + len(decoded))
+        decoded = await self._decode(body, coding)
+        self._hold(call, len(decoded))
         return decoded
 
     def release(self, call: Call) -> None:
         self.held -= call.held
         call.held = 0
 
-    async def _gather(self, call: Call, message: dict[str, object]) -> bytes:
+    async def _gather(self, call: Call, message: Message) -> bytes:
         pieces = bytearray()
         while message["type"] == "http.request":
             pieces += message["body"]
@@ -59,9 +67,19 @@ class Bodies:
             message = await call.receive()
         raise ClientGone
 
+    async def _decode(self, body: bytes, coding: bytes) -> bytes:
+        if len(body) <= _CODED_IN_LOOP:
+            try:
+                return decode_content(body, coding, most=min(self._most, _DECODED_IN_LOOP))
+            except Refusal as refusal:
+                if refusal.status != 413 or self._most <= _DECODED_IN_LOOP:
+                    raise
+        async with self._decoding:
+            return await asyncio.to_thread(decode_content, body, coding, most=self._most)
+
     def _hold(self, call: Call, size: int) -> None:
         """Have the request hold `size` bytes from now on, or refuse it."""
-        if size > self._most and size > call.held:
+        if size > self._most:
             raise Refusal(413, f"the body has more than {self._most} bytes")
         if size < _SMALL or size <= call.held:
             return

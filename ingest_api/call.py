@@ -86,19 +86,24 @@ def json_reply(
     return Reply(status, msgspec.json.encode(content), content_type, headers)
 
 
-async def send_reply(send: Send, reply: Reply, more: Sequence[Header]) -> None:
-    """Put an answer on the wire; a streamed one piece by piece, as fast as its reader takes it."""
+async def send_reply(send: Send, reply: Reply, more: Sequence[Header], *, bodiless: bool = False) -> None:
+    """Put an answer on the wire; a streamed one piece by piece, as fast as its reader takes it.
+
+    Of one that is `bodiless`, as to HEAD, nothing is made that would not be sent.
+    """
     body = reply.body
     headers: list[Header] = [*more, *reply.headers]
     if reply.status != 204 and reply.content_type:
         headers.append((b"content-type", reply.content_type))
     if isinstance(body, bytes):
-        headers.append((b"content-length", b"%d" % len(body)))
+        if reply.status != 304:  # there it would be the length of what is not sent
+            headers.append((b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
         return
     async with aclosing(body) as pieces:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        async for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if not bodiless:
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})

@@ -41,12 +41,12 @@ class Edge:
             reply = await self._act(operation, call, path, request_id)
             if reply is None:
                 return
-            await send_reply(send, reply, [(b"x-request-id", request_id)])
+            await send_reply(send, reply, [(b"x-request-id", request_id)], bodiless=scope["method"] == "HEAD")
+            self._watch.answered(operation.name, scope, reply, request_id, time.perf_counter() - began)
         finally:
             self._bodies.release(call)
             if reply is not None and reply.done is not None:
                 reply.done()
-        self._watch.answered(operation.name, scope, reply, request_id, time.perf_counter() - began)
 
     async def _act(
         self, operation: Operation, call: Call, path: Mapping[str, bytes], request_id: bytes

@@ -101,6 +101,8 @@ def _answer_log_error(error: LakelogError) -> Answer:
     elif row.status == 409:
         body["outcome"] = error.outcome
     body |= {name: getattr(error, name) for name in row.facts}
+    if isinstance(error, log_errors.InvalidRecord):  # the log names the first, in the shape in which formats name all
+        body["errors"] = [{"index": error.index, "message": body["message"]}]
     again = row.status == 503 and error.retriable
     return Answer(row.status, msgspec.json.encode(body), [(b"retry-after", b"%d" % RETRY_AFTER_S)] if again else [])
 

@@ -8,13 +8,18 @@ from typing import Any, Final
 import mmh3
 
 from delta_log import Fetched, TopicInfo
+from delta_log.errors import OffsetOutOfRange, UnknownPartition
+from delta_log.types import PartitionOffsets
 from ingest_api.call import Header
 from ingest_api.errors import Refusal
+from ingest_api.formats_out.events import format_event_id, parse_event_id
 from ingest_api.parameters import Clamped, OneOfKinds, Parameter, Text, Whole, Words
 
 LATEST_MS: Final = 253_402_300_799_999
 MIB: Final = 1024 * 1024
 MOST_WAIT_MS: Final = 60_000
+#: An answer that merges more could not be gone on with: where each partition is has to fit into one request head.
+MOST_MERGED: Final = 1_000
 
 OFFSET: Final = Parameter(
     "offset",
@@ -27,7 +32,7 @@ TIMESTAMP: Final = Parameter(
 )
 FROM: Final = Parameter(
     "from",
-    Text(1 << 18, "[0-9]+:[0-9]+(?:,[0-9]+:[0-9]+)*"),
+    Text(32 * 1024, "[0-9]{1,10}:[0-9]{1,19}(?:,[0-9]{1,10}:[0-9]{1,19})*"),
     "Where to begin in some partitions, as `partition:offset[,…]`; the others begin where `offset` says.",
 )
 LIMITS: Final = (
@@ -54,6 +59,38 @@ def check_start(query: Mapping[str, Any]) -> None:
         raise Refusal(422, "offset and timestamp both say where to begin: give one of them")
 
 
+def check_merged(topic: str, partitions: int) -> None:
+    if partitions > MOST_MERGED:
+        raise Refusal(
+            422,
+            f"{topic} has {partitions} partitions, and at most {MOST_MERGED} are read as one: read them one by one, "
+            f"at /topics/{topic}/partitions/{{partition}}/records",
+        )
+
+
+def given_positions(text: str | None, topic: str, partitions: int) -> dict[int, int]:
+    """Where `from` begins in which partition."""
+    if text is None:
+        return {}
+    try:
+        positions = parse_event_id(text.encode())
+    except Refusal:
+        raise Refusal(422, f"from={text[:100]!r} cannot be used: each partition comes once, with an offset") from None
+    if max(positions) >= partitions:
+        raise UnknownPartition(topic, max(positions), partitions)
+    return positions
+
+
+def next_offsets_header(positions: Mapping[int, int]) -> Header:
+    return b"lakelog-next-offsets", format_event_id(positions).encode()
+
+
+def check_position(topic: str, partition: int, offset: int, known: PartitionOffsets) -> None:
+    """What lies outside of the log is refused before the first byte is answered."""
+    if not known.log_start_offset <= offset <= known.end_offset:
+        raise OffsetOutOfRange(topic, partition, offset, known.log_start_offset, known.end_offset)
+
+
 def offset_headers(fetched: Fetched) -> list[Header]:
     return [
         (b"lakelog-next-offset", b"%d" % fetched.next_offset),
@@ -71,7 +108,7 @@ def cache_headers(
     compaction may take away are not kept, and no others longer than a removed file would stay.
     """
     seen = f"{topic.id} {fetched.partition} {offset} {fetched.next_offset} {fetched.count} {shape}"
-    headers = [(b"etag", b'"%016x"' % (mmh3.hash64(seen, signed=False)[0])), (b"vary", b"accept, accept-encoding")]
+    headers = [(b"etag", b'"%016x"' % (mmh3.hash64(seen, signed=False)[0])), (b"vary", b"accept")]
     full = fetched.count > 0 and fetched.next_offset < fetched.end_offset
     kept_s = topic.config.file_delete_delay_ms // 1000
     lasting = isinstance(query["offset"], int) and full and topic.config.cleanup_policy == "delete" and kept_s > 0
@@ -80,5 +117,8 @@ def cache_headers(
 
 def is_known(etags: bytes | None, headers: list[Header]) -> bool:
     """Whether the client has these very records already."""
+    if etags is None:
+        return False
     ours = next(value for name, value in headers if name == b"etag")
-    return etags is not None and ours in (given.strip().removeprefix(b"W/") for given in etags.split(b","))
+    given = [etag.strip(b" \t").removeprefix(b"W/") for etag in etags.split(b",")]
+    return ours in given or given == [b"*"]

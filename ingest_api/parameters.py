@@ -16,7 +16,10 @@ from ingest_api.errors import Refusal
 
 INT64_MAX: Final = 2**63 - 1
 _SHOWN: Final = 100
-_WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,38}")
+#: No number of more digits fits into 64 bits.
+_MOST_DIGITS: Final = 19
+_WHOLE: Final = re.compile(rf"0|-?[1-9][0-9]{{0,{_MOST_DIGITS - 1}}}")
+_NOT_NEGATIVE: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 class Kind(Protocol):
@@ -52,9 +55,9 @@ class Clamped:
     most: int
 
     def parse(self, text: str) -> int | None:
-        if not _WHOLE.fullmatch(text) or text.startswith("-"):
+        if not _NOT_NEGATIVE.fullmatch(text):
             return None
-        return min(max(int(text), self.least), self.most)
+        return self.most if len(text) > _MOST_DIGITS else min(max(int(text), self.least), self.most)
 
     def schema(self) -> dict[str, Any]:
         return {"type": "integer", "format": "int64", "minimum": 0}

@@ -13,7 +13,7 @@ class Patience:
     """Used by one loop. All who wait here wait equally long, so whoever came first is due first."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._due: dict[asyncio.Task[object], float] = {}
         self._expired: set[asyncio.Task[object]] = set()
         self._timed = False
@@ -24,10 +24,10 @@ class Patience:
         if task is None:
             raise RuntimeError("only a task can wait")
         loop = task.get_loop()
-        self._due[task] = loop.time() + self._seconds
+        self._due[task] = loop.time() + self.seconds
         if not self._timed:
             self._timed = True
-            loop.call_later(self._seconds, self._sweep, loop)
+            loop.call_later(self.seconds, self._sweep, loop)
         try:
             return await awaited
         except asyncio.CancelledError:

@@ -69,6 +69,11 @@ HEADERS: Final = (
     Parameter(
         "Producer-Seq", Whole(0, INT64_MAX), "Of an idempotent request: the sequence of its first record.", "header"
     ),
+    Parameter("Lakelog-Key", Text(), "Of octets: the key as UTF-8; `%xx` stands for a byte.", "header"),
+    Parameter("Lakelog-Key-Base64", Text(), "Of octets: the key as base64.", "header"),
+    Parameter("Lakelog-Partition", Whole(0, 2**31 - 1), "Of octets: the partition.", "header"),
+    Parameter("Lakelog-Timestamp", Whole(0, LATEST_MS), "Of octets: milliseconds since 1970.", "header"),
+    Parameter("Lakelog-Header", Text(), "Of octets: the record's headers, each `name=base64`.", "header"),
 )
 _SHAPES: Final[dict[str, Any]] = {
     "application/vnd.kafka.v2+json": {"oneOf": [Offsets, Ranges]},

@@ -45,6 +45,13 @@ _OFFSETS: Final = {
     "Lakelog-Log-Start-Offset": "The first offset that there may be.",
     "ETag": "Names exactly these records in this format.",
     "Cache-Control": "How long the answer may be kept.",
+    "Vary": "What else the answer depends on.",
+    "X-Accel-Buffering": "Of events: nobody between may keep them back.",
+}
+_NEXT: Final = {
+    "Lakelog-Next-Offsets": "Of lines: where to go on, as the parameter `from` of the next read.",
+    "Cache-Control": _OFFSETS["Cache-Control"],
+    "X-Accel-Buffering": _OFFSETS["X-Accel-Buffering"],
 }
 RESUME: Final = Parameter("Last-Event-ID", Text(1 << 18), "Of events: go on behind this one.", "header")
 KNOWN: Final = Parameter("If-None-Match", Text(4096), "The ETag of what the client has.", "header")
@@ -63,8 +70,7 @@ def operations(tier: Tier) -> list[Operation]:
         Operation(
             "GET", "/topics/{topic}/records", "read_all", "Read all partitions of a topic", ReadAll(tier, follow),
             "records",
-            (Says(200, "Records of all partitions, each partition's in order.", Content(_LINES),
-                  {"Lakelog-Next-Offsets": "Where to go on: the parameter `from` of the next read."}),),
+            (Says(200, "Records of all partitions, each partition's in order.", Content(_LINES), _NEXT),),
             (*ALL_PARTITIONS, RESUME), refuses=(404, 406, 416),
         ),
     ]  # fmt: skip

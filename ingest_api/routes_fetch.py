@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from delta_log import Fetched
+from delta_log import Fetched, TopicInfo
 from ingest_api.call import Call, Reply
 from ingest_api.fetch_plan import ONE_PARTITION, cache_headers, check_start, is_known, offset_headers
 from ingest_api.follow import Follow
 from ingest_api.formats_out import open_writer
 from ingest_api.media import Format, read_format
 from ingest_api.paths import read_partition
-from ingest_api.streaming import stream_pieces
+from ingest_api.read_room import Loan
+from ingest_api.streaming import size_of, stream_pieces
 from ingest_api.tier import Tier
 from ingest_api.waiting import Alarm, disconnected
 
 OFFERED: Final = (Format.NDJSON, Format.BINARY, Format.JSON, Format.ARROW, Format.EVENTS)
+
+Query = Mapping[str, Any]
 
 
 class Fetch:
@@ -31,27 +34,42 @@ class Fetch:
         query = call.query(ONE_PARTITION)
         check_start(query)
         media = read_format(call.list_header(b"accept"), OFFERED, Format.NDJSON)
-        offset = await self._tier.in_thread(self._resolve, topic, partition, query)
         if media is Format.EVENTS:
+            offset = await self._tier.in_thread(self._resolve, topic, partition, query)
             return await self._follow.one(call, topic, partition, offset, query["decode"])
-        room = self._tier.read_room.take(query["max_bytes"])
+        loan = self._tier.read_room.lend(query["max_bytes"])
         try:
-            fetched = await self._fetch(call, topic, partition, offset, query, room)
-            info = self._tier.log.describe_topic(topic)
-            headers = offset_headers(fetched)
-            headers += cache_headers(info, fetched, offset, query, f"{media} {query['decode']}")
+            return await self._reply(call, topic, partition, query, media, loan)
         except BaseException:
-            self._tier.read_room.give_back(room)
+            loan.end()
             raise
-        if is_known(call.header(b"if-none-match"), headers):
-            self._tier.read_room.give_back(room)
-            return Reply(304, b"", b"", headers)
-        writer = open_writer(media, topic, decode=query["decode"])
-        self._tier.watch.consumed(topic, fetched.count, sum(batch.nbytes for batch in fetched.batches))
-        body = stream_pieces(writer, [fetched])
-        return Reply(200, body, writer.content_type, headers, done=lambda: self._tier.read_room.give_back(room))
 
-    def _resolve(self, topic: str, partition: int, query: Mapping[str, Any]) -> int:
+    async def _reply(self, call: Call, topic: str, partition: int, query: Query, media: Format, loan: Loan) -> Reply:
+        info, offset, fetched = await self._tier.in_thread(self._begin, topic, partition, query, loan.size)
+        if not fetched.count and query["timeout"]:
+            loan.end()
+            await self._wait(call, topic, partition, fetched.next_offset, query["timeout"])
+            fetched = await self._tier.in_thread(self._read, topic, partition, offset, query, loan.take())
+        size = size_of(fetched)
+        loan.keep(size)
+        headers = offset_headers(fetched)
+        headers += cache_headers(info, fetched, offset, query, f"{media} {query['decode']}")
+        if is_known(call.list_header(b"if-none-match"), headers):
+            return Reply(304, b"", b"", headers, loan.end)
+        writer = open_writer(media, topic, decode=query["decode"])
+        self._tier.watch.consumed(topic, fetched.count, size)
+        return Reply(200, stream_pieces(writer, [fetched]), writer.content_type, headers, loan.end)
+
+    def _begin(self, topic: str, partition: int, query: Query, room: int) -> tuple[TopicInfo, int, Fetched]:
+        """All that a read without a wait needs of the log, at once."""
+        info = self._tier.log.describe_topic(topic)
+        offset = self._resolve(topic, partition, query)
+        return info, offset, self._read(topic, partition, offset, query, room)
+
+    def _read(self, topic: str, partition: int, offset: int, query: Query, room: int) -> Fetched:
+        return self._tier.log.read(topic, partition, offset, max_records=query["max_records"], max_bytes=room)
+
+    def _resolve(self, topic: str, partition: int, query: Query) -> int:
         log = self._tier.log
         if query["timestamp"] is not None:
             found = log.offset_at(topic, partition, query["timestamp"])
@@ -61,20 +79,9 @@ class Fetch:
         known = log.offsets(topic, partition)
         return known.end_offset if query["offset"] == "latest" else known.log_start_offset
 
-    async def _fetch(
-        self, call: Call, topic: str, partition: int, offset: int, query: Mapping[str, Any], room: int
-    ) -> Fetched:
-        def read() -> Fetched:
-            return self._tier.log.read(topic, partition, offset, max_records=query["max_records"], max_bytes=room)
-
-        fetched = await self._tier.in_thread(read)
-        if fetched.count or not query["timeout"]:
-            return fetched
-        await self._wait(call, topic, partition, fetched.next_offset, query["timeout"] / 1000)
-        return await self._tier.in_thread(read)
-
-    async def _wait(self, call: Call, topic: str, partition: int, offset: int, seconds: float) -> None:
+    async def _wait(self, call: Call, topic: str, partition: int, offset: int, wait_ms: int) -> None:
         """Until there is a record, the time is over, the client is gone, or we are going."""
-        with self._tier.polling(disconnected(call)) as ends, Alarm(self._tier.log, topic) as alarm:
+        tier = self._tier
+        with tier.polling(disconnected(call)) as ends, Alarm(tier.log, topic, tier.bell) as alarm:
             alarm.arm(partition, offset)
-            await alarm.wait(seconds, ends)
+            await alarm.wait(min(wait_ms, tier.settings.max_poll_ms) / 1000, ends)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+from collections.abc import Coroutine
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 
 from delta_log import Appended, ProducerStamp, Record
 from delta_log.errors import LakelogError, OutcomeUnknown, TopicExists, UnknownTopic
+from ingest_api.accepted import Accepted
 from ingest_api.call import Call, Header, Reply
+from ingest_api.errors import Refusal
 from ingest_api.formats_in import decode_arrow, decode_envelope, decode_lines, decode_octets
 from ingest_api.idempotence import read_stamp
 from ingest_api.media import Format, plain_media_type, produce_format
@@ -20,8 +21,7 @@ from ingest_api.paths import read_partition
 from ingest_api.patience import Patience
 from ingest_api.produce_answers import accepted_answer, offsets_answer, ranges_answer
 from ingest_api.tier import Tier
-
-_log = logging.getLogger("lakelog.http")
+from ingest_api.waiting import wait_for_any
 
 ACKS: Final = Words(("0", "1", "all", "-1"))
 PARAMETERS: Final = (
@@ -36,6 +36,7 @@ _DEFAULTS: Final = {parameter.name: parameter.default for parameter in PARAMETER
 #: Larger bodies are decoded by a thread, so that the loop goes on meanwhile.
 _IN_LOOP: Final = 512 * 1024
 
+Options = dict[str, Any]
 Submission = list[Record] | pa.Table
 
 
@@ -44,10 +45,8 @@ class Produce:
 
     def __init__(self, tier: Tier) -> None:
         self._tier = tier
-        self._seconds = tier.settings.request_timeout_ms / 1000
-        self._patience = Patience(self._seconds)
-        #: what was answered before it was durable
-        self._under_way: set[asyncio.Task[Appended]] = set()
+        self._patience = Patience(tier.settings.request_timeout_ms / 1000)
+        self._accepted = Accepted(tier.settings.max_bodies_bytes)
 
     async def to_topic(self, call: Call) -> Reply:
         return await self._produce(call, None)
@@ -57,8 +56,8 @@ class Produce:
 
     async def _produce(self, call: Call, partition: int | None) -> Reply:
         topic = call.path["topic"]
-        options = call.query(PARAMETERS) if call.scope["query_string"] else _DEFAULTS
         media = produce_format(call.header(b"content-type"), ACCEPTED)
+        options = _read_options(call, media) if call.scope["query_string"] else _DEFAULTS
         content_type = plain_media_type(call.list_header(b"accept"))
         stamp = read_stamp(call.headers)
         body = await call.body()
@@ -67,93 +66,84 @@ class Produce:
         else:
             given = await self._tier.in_thread(self._decode, call, media, body, options, partition)
         if options["acks"] == "0":
-            await self._accept(topic, given, stamp)
+            await self._accept(topic, given, stamp, len(body))
             return Reply(202, accepted_answer(len(given), as_ranges=media is Format.ARROW), content_type)
-        try:
-            appended = await self._patience.wait(self._append(topic, given, stamp))
-        except TimeoutError:
-            raise OutcomeUnknown("the request", f"it took more than {self._seconds:g} s") from None
+        began = asyncio.get_running_loop().time() if options["wait"] else 0.0
+        appended = await self._in_time(self._append(topic, given, stamp))
         self._tier.watch.produced(topic, len(given), len(body))
-        headers = [await self._table_version(topic, appended)] if options["wait"] else []
+        headers = [await self._table_version(topic, appended, began)] if options["wait"] else ()
         answer = ranges_answer(appended) if media is Format.ARROW else offsets_answer(appended, len(given))
         return Reply(200, answer, content_type, headers)
 
-    def _decode(
-        self, call: Call, media: Format, body: bytes, options: dict[str, Any], partition: int | None
-    ) -> Submission:
-        settings = self._tier.settings
+    def _decode(self, call: Call, media: Format, body: bytes, options: Options, partition: int | None) -> Submission:
+        most = self._tier.settings.max_records
         match media:
             case Format.BINARY:
-                return decode_envelope(body, embedded="binary", partition=partition, most_records=settings.max_records)
+                return decode_envelope(body, embedded="binary", partition=partition, most_records=most)
             case Format.JSON:
-                return decode_envelope(body, embedded="json", partition=partition, most_records=settings.max_records)
+                return decode_envelope(body, embedded="json", partition=partition, most_records=most)
             case Format.NDJSON:
-                records = decode_lines(
-                    body, key_pointer=options["key"], envelope=options["envelope"], most_records=settings.max_records
+                pointer, envelope = options["key"], options["envelope"]
+                return decode_lines(
+                    body, key_pointer=pointer, envelope=envelope, partition=partition, most_records=most
                 )
-                return _all_in(records, partition)
             case Format.OCTETS:
-                return _all_in([decode_octets(body, call.headers)], partition)
+                return [decode_octets(body, call.headers, partition=partition)]
             case _:
-                table = decode_arrow(body, most_records=settings.max_records, most_bytes=settings.max_body_bytes)
-                return _table_in(table, partition)
+                most_bytes = self._tier.settings.max_body_bytes
+                return decode_arrow(body, partition=partition, most_records=most, most_bytes=most_bytes)
 
     async def _append(self, topic: str, given: Submission, stamp: ProducerStamp | None) -> Appended:
-        log = self._tier.log
-        try:
-            return await (await log.accept_async(topic, given, producer=stamp))
-        except UnknownTopic:
-            if not self._tier.settings.auto_create_topics:
-                raise
-        await self._create(topic)
-        return await (await log.accept_async(topic, given, producer=stamp))
+        return await (await self._check(topic, given, stamp))
 
-    async def _create(self, topic: str) -> None:
-        """A topic that nobody made before; somebody else may do so at the same time."""
+    async def _check(self, topic: str, given: Submission, stamp: ProducerStamp | None) -> Coroutine[Any, Any, Appended]:
+        """What can never be stored is refused; what is returned stores it when it is awaited."""
+        tier = self._tier
         try:
-            await self._tier.in_thread(self._tier.log.create_topic, topic, self._tier.settings.default_partitions)
-        except TopicExists as error:
+            return await tier.log.accept_async(topic, given, producer=stamp)
+        except UnknownTopic:
+            if not tier.settings.auto_create_topics:
+                raise
+        try:
+            await tier.in_thread(tier.log.create_topic, topic, tier.settings.default_partitions)
+        except TopicExists as error:  # somebody else may make it at the same time
             if error.existing != topic:
                 raise
+        return await tier.log.accept_async(topic, given, producer=stamp)
 
-    async def _accept(self, topic: str, given: Submission, stamp: ProducerStamp | None) -> None:
+    async def _accept(self, topic: str, given: Submission, stamp: ProducerStamp | None, size: int) -> None:
         """Check a request, and have it stored some time."""
-        try:
-            storing = await self._tier.log.accept_async(topic, given, producer=stamp)
-        except UnknownTopic:
-            if not self._tier.settings.auto_create_topics:
-                raise
-            await self._create(topic)
-            storing = await self._tier.log.accept_async(topic, given, producer=stamp)
-        task = asyncio.create_task(storing)
-        self._under_way.add(task)
-        task.add_done_callback(self._accepted)
+        self._accepted.check_room()
+        storing = await self._in_time(self._check(topic, given, stamp))
+        self._accepted.store(storing, size, lambda: self._tier.watch.produced(topic, len(given), size))
 
-    def _accepted(self, task: asyncio.Task[Appended]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.warning("records that were accepted with acks=0 were lost: %s", error)
-
-    async def _table_version(self, topic: str, appended: Appended) -> Header:
-        """The records are stored, whatever becomes of their table until the time is over."""
+    async def _in_time(self, work: Coroutine[Any, Any, Any]) -> Any:
         try:
-            future = self._tier.log.when_tabled(topic, appended)
-            version = await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
-        except (TimeoutError, LakelogError):
+            return await self._patience.wait(work)
+        except TimeoutError:
+            raise OutcomeUnknown("the request", f"it took more than {self._patience.seconds:g} s") from None
+
+    async def _table_version(self, topic: str, appended: Appended, began: float) -> Header:
+        """The records are stored, whatever becomes of their table until the time of the request is over."""
+        try:
+            future = asyncio.wrap_future(self._tier.log.when_tabled(topic, appended))
+        except LakelogError:
             return TABLE_VERSION, b"pending"
-        return TABLE_VERSION, b"%d" % version
+        left = began + self._patience.seconds - asyncio.get_running_loop().time()
+        try:
+            await wait_for_any(max(0.0, left), (future, self._tier.closing))
+        finally:
+            future.cancel()  # does nothing to one that is done
+        if future.cancelled() or future.exception() is not None:
+            return TABLE_VERSION, b"pending"
+        return TABLE_VERSION, b"%d" % future.result()
 
 
-def _all_in(records: list[Record], partition: int | None) -> list[Record]:
-    if partition is None:
-        return records
-    return [msgspec.structs.replace(record, partition=partition) for record in records]
-
-
-def _table_in(table: pa.Table, partition: int | None) -> pa.Table:
-    if partition is None:
-        return table
-    column = pa.repeat(pa.scalar(partition, pa.int32()), table.num_rows)
-    if "partition" in table.column_names:
-        table = table.drop_columns(["partition"])
-    return table.append_column("partition", column)
+def _read_options(call: Call, media: Format) -> Options:
+    """What contradicts itself, or would do nothing, is refused."""
+    options = call.query(PARAMETERS)
+    if media is not Format.NDJSON and (options["key"] is not None or options["envelope"]):
+        raise Refusal(422, f"key and envelope are of {Format.NDJSON}, and this request is {media}")
+    if options["acks"] == "0" and options["wait"]:
+        raise Refusal(422, "wait=table waits for more than acks=0 does: give one of them")
+    return options

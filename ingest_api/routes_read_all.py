@@ -7,18 +7,27 @@ from typing import Any, Final
 
 from delta_log import Fetched
 from ingest_api.call import Call, Reply
-from ingest_api.fetch_plan import ALL_PARTITIONS, check_start
+from ingest_api.fetch_plan import (
+    ALL_PARTITIONS,
+    check_merged,
+    check_position,
+    check_start,
+    given_positions,
+    next_offsets_header,
+)
 from ingest_api.follow import Follow
 from ingest_api.formats_out import open_writer
-from ingest_api.formats_out.events import format_event_id, parse_event_id
 from ingest_api.media import Format, read_format
-from ingest_api.streaming import stream_pieces
+from ingest_api.merged_read import read_merged
+from ingest_api.read_room import Loan
+from ingest_api.streaming import size_of, stream_pieces
 from ingest_api.tier import Tier
 from ingest_api.waiting import Alarm, disconnected
 
 OFFERED: Final = (Format.NDJSON, Format.EVENTS)
-#: What the answer to a read of all partitions is told by, and goes on with.
-NEXT: Final = b"lakelog-next-offsets"
+
+Query = Mapping[str, Any]
+Positions = dict[int, int]
 
 
 class ReadAll:
@@ -36,29 +45,37 @@ class ReadAll:
         positions = await self._tier.in_thread(self._resolve, topic, query)
         if media is Format.EVENTS:
             return await self._follow.all(call, topic, positions, query["decode"])
-        room = self._tier.read_room.take(query["max_bytes"])
+        loan = self._tier.read_room.lend(query["max_bytes"])
         try:
-            fetched = await self._tier.in_thread(self._read, topic, positions, query["max_records"], room)
-            if not fetched and query["timeout"]:
-                await self._wait(call, topic, positions, query["timeout"] / 1000)
-                fetched = await self._tier.in_thread(self._read, topic, positions, query["max_records"], room)
+            return await self._reply(call, topic, positions, query, loan)
         except BaseException:
-            self._tier.read_room.give_back(room)
+            loan.end()
             raise
-        writer = open_writer(media, topic, decode=query["decode"])
-        for each in fetched:
-            self._tier.watch.consumed(topic, each.count, sum(batch.nbytes for batch in each.batches))
-        headers = [(NEXT, format_event_id(positions).encode()), (b"cache-control", b"no-store")]
-        body = stream_pieces(writer, fetched)
-        return Reply(200, body, writer.content_type, headers, done=lambda: self._tier.read_room.give_back(room))
 
-    def _resolve(self, topic: str, query: Mapping[str, Any]) -> dict[int, int]:
+    async def _reply(self, call: Call, topic: str, positions: Positions, query: Query, loan: Loan) -> Reply:
+        most = query["max_records"]
+        found, positions = await self._tier.in_thread(self._read, topic, positions, most, loan.size)
+        if not found and query["timeout"]:
+            loan.end()
+            await self._wait(call, topic, positions, query["timeout"])
+            found, positions = await self._tier.in_thread(self._read, topic, positions, most, loan.take())
+        size = sum(map(size_of, found))
+        loan.keep(size)
+        writer = open_writer(Format.NDJSON, topic, decode=query["decode"])
+        self._tier.watch.consumed(topic, sum(each.count for each in found), size)
+        headers = [next_offsets_header(positions), (b"cache-control", b"no-store")]
+        return Reply(200, stream_pieces(writer, found), writer.content_type, headers, loan.end)
+
+    def _resolve(self, topic: str, query: Query) -> Positions:
         log = self._tier.log
-        given = parse_event_id(query["from"].encode()) if query["from"] else {}
-        positions: dict[int, int] = {}
-        for partition in range(log.describe_topic(topic).partitions):
+        partitions = log.describe_topic(topic).partitions
+        check_merged(topic, partitions)
+        given = given_positions(query["from"], topic, partitions)
+        positions: Positions = {}
+        for partition in range(partitions):
             known = log.offsets(topic, partition)
             if partition in given:
+                check_position(topic, partition, given[partition], known)
                 positions[partition] = given[partition]
             elif query["timestamp"] is not None:
                 found = log.offset_at(topic, partition, query["timestamp"])
@@ -67,23 +84,15 @@ class ReadAll:
                 positions[partition] = known.end_offset if query["offset"] == "latest" else known.log_start_offset
         return positions
 
-    def _read(self, topic: str, positions: dict[int, int], most: int, room: int) -> list[Fetched]:
-        """What there is from `positions` on, which are moved, within one budget for all partitions."""
-        found: list[Fetched] = []
-        records, size = most, room
-        for partition, offset in positions.items():
-            if records <= 0 or size <= 0:
-                break
-            fetched = self._tier.log.read(topic, partition, offset, max_records=records, max_bytes=size)
-            positions[partition] = fetched.next_offset
-            if fetched.count:
-                found.append(fetched)
-                records -= fetched.count
-                size -= sum(batch.nbytes for batch in fetched.batches)
-        return found
+    def _read(self, topic: str, positions: Positions, most: int, room: int) -> tuple[list[Fetched], Positions]:
+        def read(partition: int, offset: int, records: int, size: int) -> Fetched:
+            return self._tier.log.read(topic, partition, offset, max_records=records, max_bytes=size)
 
-    async def _wait(self, call: Call, topic: str, positions: Mapping[int, int], seconds: float) -> None:
-        with self._tier.polling(disconnected(call)) as ends, Alarm(self._tier.log, topic) as alarm:
+        return read_merged(read, positions, most, room)
+
+    async def _wait(self, call: Call, topic: str, positions: Positions, wait_ms: int) -> None:
+        tier = self._tier
+        with tier.polling(disconnected(call)) as ends, Alarm(tier.log, topic, tier.bell) as alarm:
             for partition, offset in positions.items():
                 alarm.arm(partition, offset)
-            await alarm.wait(seconds, ends)
+            await alarm.wait(min(wait_ms, tier.settings.max_poll_ms) / 1000, ends)

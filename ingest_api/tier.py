@@ -14,7 +14,7 @@ from ingest_api.bodies import Bodies
 from ingest_api.closing import Closing
 from ingest_api.read_room import ReadRoom
 from ingest_api.settings import ServerSettings
-from ingest_api.waiting import End
+from ingest_api.waiting import Bell, End
 from ingest_api.watch import Watch
 
 P = ParamSpec("P")
@@ -32,6 +32,7 @@ class Tier:
     watch: Watch
     threads: Executor
     closing: Closing = field(default_factory=Closing)
+    bell: Bell = field(default_factory=Bell)
 
     async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Something that may wait for the disk."""

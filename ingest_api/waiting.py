@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from delta_log import Log
 from ingest_api.call import Call
+
+Wake = Callable[[], None]
 
 
 class End(Protocol):
@@ -19,24 +22,53 @@ class End(Protocol):
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> object: ...
 
 
-class Alarm:
-    """Wakes one task of one loop; `ready` are the partitions that have records for it."""
+class Bell:
+    """Lets threads wake tasks of one loop.
 
-    def __init__(self, log: Log, topic: str) -> None:
+    The loop is called once for all whom one append wakes, as each call costs the thread that appends.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wakes: deque[Wake] = deque()
+        self._called = False
+
+    def hang(self) -> None:
+        """From now on it is the running loop that is called."""
+        self._loop = asyncio.get_running_loop()
+
+    def ring(self, wake: Wake) -> None:
+        """Any thread may call it; `wake` is run by the loop."""
+        self._wakes.append(wake)
+        if not self._called and self._loop is not None:
+            self._called = True
+            self._loop.call_soon_threadsafe(self._wake_all)
+
+    def _wake_all(self) -> None:
+        self._called = False  # before the first: who is not seen here calls again
+        while self._wakes:
+            self._wakes.popleft()()
+
+
+class Alarm:
+    """Wakes one task; `ready` are the partitions that have records for it, or are gone. Used with `with`."""
+
+    def __init__(self, log: Log, topic: str, bell: Bell) -> None:
         self._log = log
         self._topic = topic
-        self._loop = asyncio.get_running_loop()
+        self._bell = bell
         self._armed: dict[int, Callable[[], None]] = {}
-        self._waiter: asyncio.Future[None] | None = None
+        self._woken: asyncio.Future[None] | None = None
         self.ready: set[int] = set()
+        bell.hang()
 
     def arm(self, partition: int, offset: int) -> None:
         """Be woken when a record at or behind `offset` is visible, or the partition is gone."""
 
-        def wake() -> None:
-            self._loop.call_soon_threadsafe(self._ring, partition)
+        def ring() -> None:
+            self._ring(partition)
 
-        self._armed[partition] = self._log.on_records(self._topic, partition, offset, wake)
+        self._armed[partition] = self._log.on_records(self._topic, partition, offset, lambda: self._bell.ring(ring))
 
     def __enter__(self) -> Self:
         return self
@@ -52,30 +84,38 @@ class Alarm:
         """Until something is ready, the time is over, or one of `ends` is done."""
         if self.ready:
             return
-        self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(seconds, self._settle)
-        for end in ends:
-            end.add_done_callback(self._on_end)
+        self._woken = asyncio.get_running_loop().create_future()
         try:
-            if not any(end.done() for end in ends):
-                await self._waiter
+            await wait_for_any(seconds, (self._woken, *ends))
         finally:
-            timer.cancel()
-            self._waiter = None
-            for end in ends:
-                end.remove_done_callback(self._on_end)
+            self._woken = None
 
     def _ring(self, partition: int) -> None:
         self._armed.pop(partition, None)
         self.ready.add(partition)
-        self._settle()
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
 
-    def _on_end(self, _end: object) -> None:
-        self._settle()
 
-    def _settle(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+async def wait_for_any(seconds: float, ends: Iterable[End]) -> None:
+    """Until one of `ends` is done, or the time is over. None of them is cancelled, and no result is looked at."""
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+    several = tuple(ends)
+
+    def settle(_end: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = loop.call_later(seconds, settle)
+    try:
+        for end in several:
+            end.add_done_callback(settle)
+        await waiter
+    finally:
+        timer.cancel()
+        for end in several:
+            end.remove_done_callback(settle)
 
 
 async def disconnected(call: Call) -> None:
