@@ -150,9 +150,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(root: Path | None, **settings: Any) -> Generator[Server]:
-    """A server that is ready, over `root`, or in memory when that is None."""
-    server = Server(root, settings)
+def serving(root: Path | None, *, program: tuple[str, ...] = (), **settings: Any) -> Generator[Server]:
+    """A server that is ready, over `root`, or in memory when that is None; another `program` may stand for it."""
+    server = Server(root, settings, program=program)
     try:
         server.wait_until_ready()
         yield server
