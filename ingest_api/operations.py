@@ -53,7 +53,7 @@ class Operation:
 
 
 PATH_KINDS: Final[Mapping[str, tuple[Kind, str]]] = {
-    "topic": (Text(249, "[A-Za-z0-9._-]{1,249}"), "The topic's name."),
+    "topic": (Text(249, "[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,247}[A-Za-z0-9_-])?"), "The topic's name."),
     "partition": (Whole(0, 2**31 - 1), "The number of a partition, from 0."),
     "cluster": (Text(255), "The id of the cluster, as `GET /v3/clusters` names it."),
     "broker": (Whole(0, 2**31 - 1), "The id of the broker."),
