@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import repeat
+from itertools import repeat, starmap
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from delta_log.types import Record
 from ingest_api.formats_in.members import Embedded, Int64OrNull, TimestampOrNull
 from ingest_api.formats_in.rows import Read, are_shallow, count_inner
 
 #: In the order of a Record's own; one with headers takes the slow way, which is no slower than its headers.
+_FIELDS: Final = ("value", "key", "timestamp", "headers", "partition")
 _MEMBERS: Final = ("value", "key", "timestamp", "partition")
 _TYPES: Final[dict[Embedded, dict[str, Any]]] = {
     "binary": {"value": bytes | None, "key": bytes | None, "timestamp": TimestampOrNull, "partition": Int64OrNull},
@@ -43,25 +45,30 @@ def guess_members(body: bytes) -> tuple[str, ...]:
 
 @lru_cache(64)
 def decoder_alike(names: tuple[str, ...], embedded: Embedded, top: type[Any]) -> msgspec.json.Decoder[Any]:
-    """What decodes a `top` of records that have these members, each of them and no other."""
-    fields = [(name, _TYPES[embedded][name]) for name in names]
-    row = msgspec.defstruct("Row", fields, forbid_unknown_fields=True, gc=False)
+    """What decodes a `top` of records that have these members, each of them; the fields are those of a Record.
+
+    Fields that must not be there have a name that no member has: where it is given, there is a colon too many.
+    """
+    fields = [(name, _TYPES[embedded][name]) if name in names else (name, None, None) for name in _FIELDS]
+    absent = {name: f"no {name}" for name in _FIELDS if name not in names}
+    row = msgspec.defstruct("Row", fields, rename=absent, forbid_unknown_fields=True, kw_only=True, gc=False)
     return msgspec.json.Decoder(msgspec.defstruct("Top", [("records", list[row])], bases=(top,), kw_only=True))
 
 
 def read_alike(rows: list[Any], names: tuple[str, ...], embedded: Embedded, partition: int | None) -> Read:
-    columns: dict[str, list[Any]] = {name: list(map(attrgetter(name), rows)) for name in names}
     colons, clear = len(names) * len(rows), True
+    if embedded == "binary" and partition is None:
+        return list(starmap(Record, map(astuple, rows))), colons, clear
+    columns: dict[str, list[Any]] = {name: list(map(attrgetter(name), rows)) for name in names}
     if embedded == "json":
-        for name in ("value", "key"):
-            if name in columns:
-                texts = list(map(bytes, columns[name]))
-                colons, clear = colons + count_inner(texts), clear and are_shallow(texts)
-                columns[name] = [None if text == b"null" else text for text in texts] if b"null" in texts else texts
-    places: Iterable[int | None] = columns.get("partition") or repeat(None)
+        for name in {"value", "key"}.intersection(names):
+            texts = list(map(bytes, columns[name]))
+            colons, clear = colons + count_inner(texts), clear and are_shallow(texts)
+            columns[name] = [None if text == b"null" else text for text in texts] if b"null" in texts else texts
+    # Of the columns this one alone always ends, with the last record: what is absent elsewhere goes on for ever.
+    places: Iterable[int | None] = columns.get("partition") or repeat(None, len(rows))
     if partition is not None:
         clear = clear and {None, partition}.issuperset(columns.get("partition", ()))
-        places = repeat(partition)
-    none = repeat(None, len(rows))
-    made = map(Record, *(columns.get(name, none) for name in ("value", "key", "timestamp")), none, places)
-    return list(made), colons, clear
+        places = repeat(partition, len(rows))
+    given = [columns.get(name, repeat(None)) for name in ("value", "key", "timestamp")]
+    return list(map(Record, *given, repeat(None), places)), colons, clear
