@@ -186,13 +186,15 @@ class Exchange:
             return
         if kind != "http.response.body" or self._start is None or self.answered:
             raise RuntimeError(f"the message {kind} is out of turn")
+        last = not message.get("more_body", False)
         if self.gone:
-            self.answered = not message.get("more_body", False)
-            await asyncio.sleep(0)  # an app that sends for ever must let others have their turn
-            return
-        self._put(self._start, message.get("body", b""), last=not message.get("more_body", False))
+            self.answered = last
+        else:
+            self._put(self._start, message.get("body", b""), last=last)
         if self._line.write_paused:
             await self._line.drain()
+        elif not last:
+            await asyncio.sleep(0)  # a stream without an end must let others have their turn, whoever reads it
 
     def _put(self, start: Message, body: bytes, *, last: bool) -> None:
         before = b""

@@ -33,7 +33,7 @@ _ABSOLUTE: Final = re.compile(rb"https?://([^/?]+)(/[^?]*)?(\?.*)?", re.IGNORECA
 #: Without the comma of the grammar: two Host fields, gathered, must not look like one.
 _HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?")
 _MISPLACED: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n")
-_START: Final = re.compile(rb"[A-Z-]+(?: |$)")
+_START: Final = re.compile(rb"[A-Z-]{1,20}(?: |\Z)")
 _LONGEST_LENGTH: Final = 18
 
 
@@ -67,7 +67,7 @@ def check_beginning(head: bytes, seen: int, limits: WireLimits) -> BadRequest | 
         return BadRequest(decide_oversize(head, limits))
     if _MISPLACED.search(head, seen):
         return bad_request("the request head has a character or a line end that it must not have")
-    if seen < 8 and not _START.match(head) and head != b"\r":
+    if not _START.match(head) and head != b"\r":
         return bad_request("the request does not begin with a method")
     return None
 

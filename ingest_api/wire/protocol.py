@@ -90,6 +90,7 @@ class Connection(asyncio.Protocol):
         self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
         limits, crowd = self.wire.limits, len(self.wire.sweep)
         self._transport.set_write_buffer_limits(high=limits.unsent_bytes)
+        self._bound_unsent(limits.unsent_bytes)
         self._server.connections.add(self)
         self.wire.sweep.add(self, self._loop)
         self._counts.open += 1
@@ -332,6 +333,12 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
         else:
             self._transport.close()
+
+    def _bound_unsent(self, most: int) -> None:
+        """Keep the kernel from taking megabytes for a slow reader, which would hide how slow it is, too."""
+        sock = self._transport.get_extra_info("socket")
+        if sock is not None and sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, most)
 
     def _abort(self, reason: str) -> None:
         """End it so that nobody takes for whole what is not."""

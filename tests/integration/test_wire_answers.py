@@ -130,7 +130,9 @@ def test_statuses_without_a_body_have_none_whatever_the_app_sends(status):
 
 
 def test_a_streamed_answer_without_a_length_is_chunked(loop):
-    app = answering(start(), piece(b"he", more=True), piece(b"", more=True), piece(b"llo" * 50_000, more=True), piece(b""))
+    app = answering(
+        start(), piece(b"he", more=True), piece(b"", more=True), piece(b"llo" * 50_000, more=True), piece(b"")
+    )
     with serve(app, loop) as served, served.client() as client:
         for _ in range(2):
             answer = client.ask(GET)
@@ -203,7 +205,9 @@ def test_a_stream_to_http_1_0_that_breaks_off_is_not_taken_for_whole(loop, caplo
     assert served.counts.cut["unfinished"] == 1
 
 
-@pytest.mark.parametrize("field", [b"Connection: close", b"Connection: x, Close", b"Connection: x\r\nConnection: close"])
+@pytest.mark.parametrize(
+    "field", [b"Connection: close", b"Connection: x, Close", b"Connection: x\r\nConnection: close"]
+)
 def test_a_client_that_wants_its_connection_closed_is_answered_and_the_rest_not_executed(loop, field):
     app = Recorder()
     with serve(app, loop) as served, served.client() as client:

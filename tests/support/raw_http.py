@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import uvloop
 from uvicorn.server import ServerState
@@ -55,7 +55,7 @@ class RawClient:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._data = b""
 
-    def __enter__(self) -> RawClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -236,10 +236,9 @@ class Served:
                 connection._transport.abort()
             for task in list(self.state.tasks):
                 task.cancel()
-            while self.state.tasks or self.state.connections:
-                await asyncio.sleep(0.001)
 
         self.act(end())
+        wait_for(lambda: not self.state.tasks and not self.state.connections, "the end of all requests")
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(DEADLINE_S)
         self._loop.close()

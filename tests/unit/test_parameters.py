@@ -52,7 +52,8 @@ def test_a_value_that_fits_is_taken(kind: Kind, text: str, value: Any):
 
 @pytest.mark.parametrize("kind", [Whole(), Clamped(0, 9), Flag(), Words(("a",)), OFFSET, Text(2, "[a-c]+")])
 @pytest.mark.parametrize(
-    "text", ["", " 1", "1 ", "+1", "01", "1e3", "1.0", "0x1", "\N{ARABIC-INDIC DIGIT ONE}", "-0", "--1", "TRUE", "A", "1\n"]
+    "text",
+    ["", " 1", "1 ", "+1", "01", "1e3", "1.0", "0x1", "\N{ARABIC-INDIC DIGIT ONE}", "-0", "--1", "TRUE", "A", "1\n"],
 )
 def test_nothing_is_coerced_or_repaired(kind: Kind, text: str):
     assert kind.parse(text) is None

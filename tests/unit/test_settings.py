@@ -148,7 +148,7 @@ def test_an_unknown_variable_of_our_prefix_is_refused_and_the_nearest_named():
 
 
 def test_variables_of_others_are_left_alone():
-    given = {"LAKELOG_VENV": "x", "LAKELOG_SERVER": "http://elsewhere", "PORT": "1", "DATA": "x"}
+    given = {"LAKELOG_VENV": "x", "LAKELOG_SERVER": "http://elsewhere", "LAKELOG_CACHE": "x", "PORT": "1"}
     assert choose(environment=given).settings == ServerSettings()
 
 

@@ -1,0 +1,85 @@
+"""When a connection has taken too long: with a clock of our own, without waiting."""
+
+import pytest
+
+from ingest_api.wire import WireLimits
+from ingest_api.wire.deadlines import Phase, Seen, Verdict, Watched, decide_verdict
+
+LIMITS = WireLimits()
+BOUNDED = [
+    (Phase.FIRST, 20.0, Verdict.CLOSE),
+    (Phase.HEAD, 10.0, Verdict.REFUSE_HEAD),
+    (Phase.BODY, 20.0, Verdict.REFUSE_BODY),
+    (Phase.IDLE, 75.0, Verdict.CLOSE),
+    (Phase.LINGER, 2.0, Verdict.CLOSE),
+]
+
+
+class Watch:
+    """One connection under the eyes of a sweep."""
+
+    def __init__(self):
+        self.watched = Watched()
+
+    def __call__(self, now, phase, mark=(0, 0), taken=None):
+        return decide_verdict(self.watched, Seen(phase, mark, taken), now, LIMITS)
+
+
+@pytest.mark.parametrize(("phase", "most_s", "verdict"), BOUNDED)
+def test_a_phase_ends_when_its_time_is_over_and_not_before(phase, most_s, verdict):
+    look = Watch()
+    assert look(100.0, phase) is Verdict.LEAVE
+    assert look(100.0 + most_s - 0.01, phase) is Verdict.LEAVE
+    assert look(100.0 + most_s, phase) is verdict
+
+
+@pytest.mark.parametrize(("phase", "most_s", "verdict"), BOUNDED)
+def test_progress_and_another_phase_begin_the_time_anew(phase, most_s, verdict):
+    look = Watch()
+    look(0.0, phase)
+    assert look(most_s, phase, (0, 1)) is Verdict.LEAVE
+    assert look(most_s, Phase.WORKING, (0, 1)) is Verdict.LEAVE
+    assert look(most_s + 1, phase, (0, 1)) is Verdict.LEAVE
+    assert look(2 * most_s + 0.99, phase, (0, 1)) is Verdict.LEAVE
+    assert look(2 * most_s + 1, phase, (0, 1)) is verdict
+
+
+def test_the_same_phase_of_another_request_begins_anew():
+    look = Watch()
+    look(0.0, Phase.BODY, (1, 7))
+    assert look(20.0, Phase.BODY, (2, 7)) is Verdict.LEAVE
+
+
+def test_an_app_has_all_the_time_it_wants():
+    look = Watch()
+    look(0.0, Phase.WORKING)
+    assert look(1e9, Phase.WORKING) is Verdict.LEAVE
+
+
+def test_a_reader_is_cut_off_when_it_took_nothing_for_so_long():
+    look = Watch()
+    look(0.0, Phase.WORKING, taken=5)
+    assert look(59.9, Phase.WORKING, taken=5) is Verdict.LEAVE
+    assert look(60.0, Phase.WORKING, taken=5) is Verdict.ABORT
+
+
+def test_a_reader_that_takes_a_little_has_more_time():
+    look = Watch()
+    look(0.0, Phase.WORKING, taken=5)
+    assert look(59.9, Phase.WORKING, taken=6) is Verdict.LEAVE
+    assert look(119.8, Phase.WORKING, taken=6) is Verdict.LEAVE
+    assert look(119.9, Phase.WORKING, taken=6) is Verdict.ABORT
+
+
+def test_a_reader_for_whom_nothing_waits_is_not_slow():
+    look = Watch()
+    look(0.0, Phase.WORKING, taken=5)
+    look(59.0, Phase.WORKING, taken=None)
+    assert look(1e6, Phase.WORKING, taken=None) is Verdict.LEAVE
+    assert look(1e6, Phase.WORKING, taken=5) is Verdict.LEAVE
+
+
+def test_a_slow_reader_is_cut_off_in_any_phase():
+    look = Watch()
+    look(0.0, Phase.IDLE, taken=5)
+    assert look(60.0, Phase.IDLE, taken=5) is Verdict.ABORT

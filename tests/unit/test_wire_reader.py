@@ -1,0 +1,88 @@
+"""However a stream of bytes is cut, it says the same."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest_api.wire import WireLimits
+from ingest_api.wire.faults import BadRequest
+from ingest_api.wire.reader import RequestReader
+from tests.support.http_streams import cut, cut_streams, streams
+
+LIMITS = WireLimits()
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def read(pieces, limits=LIMITS):
+    """The requests in these pieces, what was begun and did not end, and the status of what was wrong."""
+    reader = RequestReader(limits)
+    whole, current = [], None
+    try:
+        for piece in pieces:
+            reader.give(piece)
+            while True:
+                if current is None:
+                    head = reader.read_head()
+                    if head is None:
+                        break
+                    current = [head.method, head.raw_path, b""]
+                current[2] += reader.read_body()
+                if reader.in_body:
+                    break
+                whole.append(tuple(current))
+                current = None
+    except BadRequest as bad:
+        return whole, None, bad.fault.status
+    return whole, current, 0
+
+
+@given(cut_streams())
+def test_sound_requests_are_read_as_they_were_sent(case):
+    requests, pieces = case
+    assert read(pieces) == ([(request.method, request.path, request.body) for request in requests], None, 0)
+
+
+@st.composite
+def damaged(draw):
+    """A sound stream with some bytes changed, put in or left out, and two ways to cut it."""
+    data = bytearray(b"".join(request.data for request in draw(streams)))
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.integers(0, len(data)))
+        patch = draw(
+            st.sampled_from([b"", b"\n", b"\r", b"\r\n", b" ", b"\0", b":", b"0", b"5", b";", b"\xff", b"A", b"\t"])
+        )
+        data[place : place + draw(st.integers(0, 2))] = patch
+    return draw(cut(bytes(data))), draw(cut(bytes(data)))
+
+
+@given(damaged())
+def test_unsound_requests_are_told_from_sound_ones_at_the_same_place_however_they_are_cut(case):
+    one, other = case
+    assert read(one) == read(other)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_the_limit_of_a_head_does_not_depend_on_how_it_is_cut(size):
+    limits = replace(LIMITS, head_bytes=100)
+    fits = GET[:-2] + b"A: " + b"b" * (100 - len(GET) - 5) + b"\r\n\r\n"
+    too_large = GET[:-2] + b"A: " + b"b" * (100 - len(GET) - 4) + b"\r\n\r\n"
+    too_long = b"GET /" + b"a" * 100 + GET[5:]
+    for data, status in ((fits, 0), (too_large, 431), (too_long, 414)):
+        assert read([data[place : place + size] for place in range(0, len(data), size)], limits)[2] == status
+
+
+def test_a_head_met_again_is_read_the_quick_way_only_when_the_request_is_whole():
+    reader = RequestReader(LIMITS)
+    request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+    assert reader.read_repeated(request) is None
+    reader.give(request)
+    head = reader.read_head()
+    assert reader.read_body() == b"abc"
+    assert reader.read_repeated(request[:-3] + b"def") == (head, b"def")
+    assert reader.read_repeated(request[:-1]) is None
+    assert reader.read_repeated(request + b"d") is None
+    assert reader.read_repeated(request.replace(b"x", b"y")) is None
+    reader.give(request[:10])
+    assert reader.read_repeated(request) is None
