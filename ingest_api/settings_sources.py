@@ -19,8 +19,8 @@ from delta_log.topic_config import TopicConfig
 from ingest_api.settings import SETTINGS, TOPIC, ServerSettings, Setting, UnusableSetting
 
 PREFIX: Final = "LAKELOG_"
-#: Variables of that prefix that belong to others: the Makefile, and clients.
-NOT_OURS: Final = frozenset({"LAKELOG_VENV", "LAKELOG_SERVER"})
+#: Variables of that prefix that belong to others: the Makefile, clients, the Spark jobs.
+NOT_OURS: Final = frozenset({"LAKELOG_VENV", "LAKELOG_SERVER", "LAKELOG_CACHE"})
 DEFAULT: Final = "default"
 
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

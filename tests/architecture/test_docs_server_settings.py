@@ -12,10 +12,12 @@ from types import ModuleType
 import pytest
 
 from ingest_api.settings import SETTINGS, ServerSettings, Setting
-from ingest_api.settings_sources import choose_settings, toml_key
+from ingest_api.settings_sources import NOT_OURS, choose_settings, toml_key
 from lakelog.commands.serve import configure
+from tests.architecture.project_files import list_files
 
 ROOT = Path(__file__).resolve().parents[2]
+OTHERS = {"jobs", "consumer_groups", "tools"}
 FILE = ROOT / "conf" / "server.toml"
 ALL = pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 
@@ -69,6 +71,14 @@ def test_the_file_changes_nothing_as_it_is_and_says_the_defaults():
     assert set(chosen.sources.values()) == {"file "}
     assert replace(chosen.settings, topic_defaults={}) == ServerSettings()
     assert all(chosen.values[setting.name] == setting.default for setting in SETTINGS)
+
+
+def test_every_variable_of_our_prefix_that_others_read_is_known_not_to_be_a_setting():
+    """Else whoever sets it could start no server."""
+    programs = [ROOT / "Makefile", *(path for path in list_files() if path.parts[len(ROOT.parts)] in OTHERS)]
+    named = {name for path in programs for name in re.findall(r"\bLAKELOG_[A-Z_]+", path.read_text(errors="replace"))}
+    others = named - {setting.variable for setting in SETTINGS}
+    assert others == NOT_OURS - {"LAKELOG_SERVER"}, "it is for clients"
 
 
 @pytest.mark.parametrize("change", [{"default": 1}, {"doc": "Other."}, {"name": "other_ms"}])

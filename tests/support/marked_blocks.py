@@ -100,7 +100,9 @@ def served(block: Block, folder: Path, name: str = "README.md") -> Generator[str
 
 def _started(block: Block, folder: Path) -> subprocess.Popen[str]:
     program = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
-    environment = os.environ | {
+    # What a person has set for the tests is no setting of the server that a document starts.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAKELOG_")}
+    environment = inherited | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "LAKELOG_VENV": sys.prefix,
         "LAKELOG_PORT": "0",
