@@ -24,6 +24,17 @@ from ingest_api.tier import Tier
 from ingest_api.wire.asgi import App
 
 VERSION: Final = "2.0"
+#: What a page's script may read of an answer, beside what it always may.
+EXPOSED: Final = (
+    "ETag",
+    "Lakelog-End-Offset",
+    "Lakelog-Log-Start-Offset",
+    "Lakelog-Next-Offset",
+    "Lakelog-Next-Offsets",
+    "Lakelog-Table-Version",
+    "Retry-After",
+    "X-Request-Id",
+)
 
 
 def create_app(tier: Tier) -> App:
@@ -32,7 +43,7 @@ def create_app(tier: Tier) -> App:
     origins = tier.settings.cors_origins
     if not origins:
         return app
-    return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=["*"], max_age=3600)
+    return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED, max_age=3600)
 
 
 def list_operations(tier: Tier) -> list[Operation]:
