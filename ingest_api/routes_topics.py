@@ -13,6 +13,7 @@ import msgspec
 from delta_log import Log
 from delta_log.catalog import TopicInfo
 from delta_log.errors import TopicExists, UnknownTopic
+from delta_log.record_rules import LATEST_TIMESTAMP
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import UNKNOWN_PARTITION, Refusal
 from ingest_api.json_bodies import read_json, read_json_or
@@ -94,7 +95,9 @@ def takes(shape: object, *, required: bool = True, doc: str = "") -> Content:
     return Content(dict.fromkeys(media, shape), required=required, doc=doc)
 
 
-AT: Final = Parameter("timestamp", Whole(0, INT64_MAX), "Milliseconds since 1970: where was the log then?")
+AT: Final = Parameter(
+    "timestamp", Whole(0, LATEST_TIMESTAMP), "Answer also the earliest offset at or after this time, in milliseconds."
+)
 
 
 class _Topics:

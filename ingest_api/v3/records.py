@@ -118,7 +118,7 @@ class _Records:
                 await asyncio.wait({receiving, stop}, return_when=asyncio.FIRST_COMPLETED)
                 if not receiving.done():
                     receiving.cancel()
-                    raise try_again("the server is stopping: what follows is not stored", code=503)
+                    raise try_again("the server is stopping: what follows is not stored", code=50307)
                 message = receiving.result()
                 if message["type"] != "http.request":
                     raise ClientGone

@@ -182,7 +182,10 @@ def test_an_offset_is_found_by_time(app: HttpApp):
     assert found(NOW + 11)["offset"] is None
 
 
-@pytest.mark.parametrize("query", ["timestamp=-1", "timestamp=x", "timestamp=", "timestamp=1&timestamp=1", "time=1"])
+@pytest.mark.parametrize(
+    "query",
+    ["timestamp=-1", "timestamp=253402300800000", "timestamp=x", "timestamp=", "timestamp=1&timestamp=1", "time=1"],
+)
 def test_a_query_that_is_not_declared_is_refused(app: HttpApp, query: str):
     app.put("/topics/orders")
     assert error_code(app.get(f"/topics/orders/partitions/0/offsets?{query}"))[0] == 422

@@ -294,7 +294,7 @@ def test_a_stop_ends_a_stream(app: HttpApp):
         app.tier.closing.set()
         last = await call.hear()
         assert last is not None
-        assert (last["error_code"], last["outcome"]) == (503, "not_attempted")
+        assert (last["error_code"], last["outcome"]) == (50307, "not_attempted")
         assert await call.hear() is None
         await call.over()
 

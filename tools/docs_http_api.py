@@ -1,0 +1,108 @@
+# ruff: noqa: INP001 - a program to run, not a package
+"""Write the routes of the server into docs/reference/http-api.md; --check only compares.
+
+The sentences around the tables are written by hand; what stands between the two marks belongs to this program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from delta_log import Log
+from ingest_api.app import list_operations
+from ingest_api.bodies import Bodies
+from ingest_api.openapi import ERRORS
+from ingest_api.operations import Operation
+from ingest_api.parameters import Parameter
+from ingest_api.read_room import ReadRoom
+from ingest_api.settings import ServerSettings
+from ingest_api.tier import Tier
+from ingest_api.watch import Watch
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "http-api.md"
+BEGIN, END = "<!-- tables: begin (tools/docs_http_api.py) -->", "<!-- tables: end -->"
+#: The tags in the order of the page, with what each is about.
+TITLES = {
+    "topics": "Topics",
+    "records": "Records",
+    "produce": "Producers",
+    "v3": "v3",
+    "operations": "Operations",
+}
+
+
+def declared_operations() -> list[Operation]:
+    """Every route of a server with the default settings."""
+    settings = ServerSettings()
+    bodies, room = Bodies(settings.max_body_bytes, settings.max_bodies_bytes), ReadRoom(settings.max_reads_bytes)
+    with Log.open("memory://") as log, ThreadPoolExecutor(1) as threads:
+        return list_operations(Tier(log, settings, bodies, room, Watch(), threads))
+
+
+def render_tables(operations: Sequence[Operation]) -> str:
+    """For each tag its routes and their parameters, and for all the statuses of errors."""
+    tags = dict.fromkeys([*TITLES, *(operation.tag for operation in operations)])
+    parts: list[str] = []
+    for tag in tags:
+        of_tag = [operation for operation in operations if operation.tag == tag]
+        if of_tag:
+            parts += [f"### {TITLES.get(tag, tag.capitalize())}", "", *_routes(of_tag), *_parameters(of_tag)]
+    parts += ["### Errors by status", "", "| status | what it means |", "|---|---|"]
+    parts += [f"| {status} | {doc} |" for status, doc in sorted(ERRORS.items())]
+    return "\n".join(parts)
+
+
+def put_tables(page: str, tables: str) -> str:
+    """The page with what stands between the marks replaced."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks {BEGIN!r} or {END!r} after it")
+    return f"{before}{BEGIN}\n{tables}\n{END}{after}"
+
+
+def _routes(operations: Sequence[Operation]) -> list[str]:
+    rows = ["| route | what it does | answers | refuses |", "|---|---|---|---|"]
+    for operation in operations:
+        answers = " · ".join(f"{says.status} {says.doc}" for says in operation.answers)
+        refuses = ", ".join(map(str, sorted(operation.refuses)))
+        rows.append(f"| `{operation.method} {operation.path}` | {operation.summary} | {answers} | {refuses} |")
+    return [*rows, ""]
+
+
+def _parameters(operations: Sequence[Operation]) -> list[str]:
+    given = [parameter for operation in operations for parameter in operation.parameters]
+    distinct = list({(each.name, str(each.kind)): each for each in given}.values())
+    if not distinct:
+        return []
+    rows = ["| parameter | in | allowed | default | what it says |", "|---|---|---|---|---|"]
+    return [*rows, *(_parameter(each) for each in distinct), ""]
+
+
+def _parameter(each: Parameter) -> str:
+    default = "" if each.default is None else f"`{str(each.default).lower()}`"
+    allowed = str(each.kind).replace("|", "\\|")
+    return f"| `{each.name}` | {each.place} | {allowed} | {default} | {each.doc} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
+    check = bool(parser.parse_args().check)
+    page = PAGE.read_text(encoding="utf-8")
+    current = put_tables(page, render_tables(declared_operations()))
+    if current == page:
+        return 0
+    if check:
+        sys.stderr.write("http-api.md is not current: run python tools/docs_http_api.py\n")
+        return 1
+    PAGE.write_text(current, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
