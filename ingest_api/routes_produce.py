@@ -9,8 +9,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from delta_log import Appended, ProducerStamp, Record
-from delta_log.errors import LakelogError, OutcomeUnknown, TopicExists, UnknownTopic
+from delta_log.errors import LakelogError, OutcomeUnknown, UnknownTopic
 from ingest_api.accepted import Accepted
+from ingest_api.auto_create import make_topic_for
 from ingest_api.call import Call, Header, Reply
 from ingest_api.errors import Refusal
 from ingest_api.formats_in import decode_arrow, decode_envelope, decode_lines, decode_octets
@@ -104,11 +105,7 @@ class Produce:
         except UnknownTopic:
             if not tier.settings.auto_create_topics:
                 raise
-        try:
-            await tier.in_thread(tier.log.create_topic, topic, tier.settings.default_partitions)
-        except TopicExists as error:  # somebody else may make it at the same time
-            if error.existing != topic:
-                raise
+        await make_topic_for(tier, topic, given, stamp)
         return await tier.log.accept_async(topic, given, producer=stamp)
 
     async def _accept(self, topic: str, given: Submission, stamp: ProducerStamp | None, size: int) -> None:
