@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the log on this machine.")
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, metavar="NAME", help="of --list, in this order")
-    parser.add_argument("--size", choices=SIZES, default="quick", help="full takes 15 minutes; default: %(default)s")
+    parser.add_argument("--size", choices=SIZES, default="quick", help="full takes 50 minutes; default: %(default)s")
     parser.add_argument("--dir", type=Path, default=_DIRECTORY, help="on the disk to measure; default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the JSON lines there instead of to the end")
     parser.add_argument("--list", action="store_true", help="say what each row means")

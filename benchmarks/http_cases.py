@@ -66,6 +66,8 @@ def measure(url: str, case: Case, requests: Requests, seconds: float) -> HttpLoa
         if status != _OK:
             raise RuntimeError(f"{case}: the server answered {status}: {body[:500]!r}")
         before = asker.settled_count(case.topic)
+        if before != case.records:
+            raise RuntimeError(f"{case}: {case.records} records were acknowledged, and {before} are stored")
         load = GENERATORS[case.by](url + path, requests, connections=case.connections, seconds=seconds)
         under_way = case.connections if case.by == WRK else 0
         check_stored(case, load, asker.settled_count(case.topic) - before, under_way)

@@ -112,7 +112,9 @@ async def _follow(reader: Conversation, path: str, delivered: list[float]) -> No
         now = perf_counter()
         *events, got = (got + chunk).split(b"\n\n")
         for event in events:
-            if event.startswith(b"id:"):
+            if b"\ndata:" in event:
+                if not event.startswith(b"id: 0:%d\n" % (offset + 1)):
+                    raise RuntimeError(f"offset {offset} was expected, and {event!r} came")
                 delivered[offset] = now
                 offset += 1
         if offset == len(delivered):

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,8 @@ _REQUESTS_READ: Final = 10
 _PER_REQUEST: Final = 10_000
 _OPEN_POLLS: Final = "lakelog_http_open_polls"
 _MOST_WAIT_S: Final = 30
+#: The longest that a server lets a poll wait.
+_POLL_S: Final = 60
 NO_SLOWER: Final = Target("ratio", "<=", 1.1)
 NO_LESS: Final = Target("ratio", ">=", 0.9)
 
@@ -46,15 +48,13 @@ def run(place: Path, size: Size) -> Iterator[Row]:
         beside_polls: dict[str, list[float]] = {what: [] for what in rows}
         idle = Worker(_hold, server.url)
         try:
-            for turn in range(size.turns + 1):
-                for what, (take, _) in rows.items():
-                    without[what].append(take())
-                with _polls(idle, server.url, size.idle_polls):
-                    for what, (take, _) in rows.items():
-                        beside_polls[what].append(take())
-                if not turn:  # the first time everything is new
-                    for taken in (*without.values(), *beside_polls.values()):
-                        taken.clear()
+            for take, _ in rows.values():
+                take()  # the first time everything is new
+            for turn in range(size.turns):
+                for crowded in (False, True) if turn % 2 else (True, False):
+                    with _polls(idle, server.url, size.idle_polls) if crowded else nullcontext():
+                        for what, (take, _) in rows.items():
+                            (beside_polls if crowded else without)[what].append(take())
         finally:
             idle.close()
     for what, (_, unit) in rows.items():
@@ -101,12 +101,15 @@ def _rows_of(url: str, ends: list[int], size: Size) -> Mapping[str, tuple[Callab
 @contextmanager
 def _polls(idle: Worker, url: str, count: int) -> Generator[None]:
     """Begin when the server says that all of them wait, and end when none does."""
+    began = time.monotonic()
     idle.ask("open", count)
     with Asker(url) as asker:
         _wait(asker, lambda waiting: waiting >= count)
         yield
-        idle.ask("close")
+        answered, passed = idle.ask("close"), time.monotonic() - began
         _wait(asker, lambda waiting: waiting == 0)
+    if answered > count * (passed // _POLL_S):
+        raise RuntimeError(f"{answered} answers came to {count} long-polls within {passed:.1f} s: they were not idle")
 
 
 def _wait(asker: Asker, enough: Callable[[float], bool]) -> None:
@@ -137,7 +140,7 @@ def _hold(connection: Connection, url: str) -> None:
                         loop.call_soon_threadsafe(poll.end)
                 case unknown:
                     raise ValueError(unknown)
-            connection.send(len(held))
+            connection.send(sum(poll.answered for poll in held))
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
@@ -150,7 +153,7 @@ async def _open(url: str, count: int) -> list[_Poll]:
     held: list[_Poll] = []
     for number in range(count):
         topic, partition = _idle_topic(number % _TOPICS), number // _TOPICS % PARTITIONS
-        path = f"/topics/{topic}/partitions/{partition}/records?offset=latest&timeout=60000"
+        path = f"/topics/{topic}/partitions/{partition}/records?offset=latest&timeout={_POLL_S * 1000}"
         request = f"GET {path} HTTP/1.1\r\nHost: {at.netloc}\r\n\r\n".encode()
         _, poll = await loop.create_connection(lambda request=request: _Poll(request), at.hostname, at.port)
         held.append(poll)
@@ -160,6 +163,7 @@ async def _open(url: str, count: int) -> list[_Poll]:
 class _Poll(asyncio.Protocol):
     def __init__(self, request: bytes) -> None:
         self._request = request
+        self.answered = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -167,6 +171,7 @@ class _Poll(asyncio.Protocol):
 
     def data_received(self, _data: bytes) -> None:
         """The answer to a poll that found nothing is one piece."""
+        self.answered += 1
         self._transport.write(self._request)
 
     def end(self) -> None:

@@ -34,7 +34,8 @@ def run(place: Path, size: Size) -> Iterator[Row]:
     """A server under cProfile, one for each case: requests of one record over most connections, larger ones over some.
 
     `http-profile.loop`: the CPU seconds of the loop's thread for each second of load. `http-profile`: the functions
-    with the greatest own times, in % of what the loop's thread did; with the microseconds and calls a request.
+    with the greatest own times, in % of what the loop's thread did; with the microseconds and calls a request;
+    a request of `fetch` is a pass over the whole topic.
     `http-profile.threads`: CPU of each kind of thread in % of the whole process. Profiled calls are dearer than others,
     so the shares of small functions are too large. The same by hand: `python -m benchmarks.http_profiled FILE --port
     8082`, then SIGUSR1 before and behind the load, then `python -m pstats FILE`.

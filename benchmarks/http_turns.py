@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 from benchmarks.baselines import GrowingFile
-from benchmarks.http_cases import GENERATORS, WRK, Case, can_drive, measure
+from benchmarks.http_cases import GENERATORS, PYTHON, WRK, Case, can_drive, measure
 from benchmarks.http_load import MB, HttpLoad
 from benchmarks.http_pipeline import SPLITTERS, run_body_pipeline
 from benchmarks.http_servers import ECHO, ServerProcess, lakelog_command
@@ -46,15 +46,16 @@ class Turns:
         return [load.per_second * case.records for load in self.loads[case]]
 
     def best(self, fits: Callable[[Case], bool]) -> Case | None:
-        """The fastest of some cases, driven by wrk."""
-        found = [case for case in self.loads if case.by == WRK and fits(case)]
+        """The fastest of some cases, driven by wrk where it is."""
+        by = WRK if can_drive(WRK) else PYTHON
+        found = [case for case in self.loads if case.by == by and fits(case)]
         return max(found, key=lambda case: median(self.rates(case)), default=None)
 
 
 def take_turns(place: Path, size: Size, cases: Sequence[Case]) -> Turns:
     """Every turn has a new root and a new server; the echo stays, as it remembers nothing."""
     turns = Turns()
-    cases = [case for case in cases if can_drive(case.by)]
+    cases = list(dict.fromkeys(case if can_drive(case.by) else replace(case, by=PYTHON) for case in cases))
     with ServerProcess(ECHO, place / "echo.log") as echo:
         for turn in range(size.turns):
             root = place / f"root-{turn}"

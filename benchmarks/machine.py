@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.rows import Param, Row
+from benchmarks.wrk import PROGRAM
 
-_LIBRARIES = ("lakelog", "pyarrow", "deltalake", "msgspec", "mmh3", "murmurhash2", "uvloop")
+_LIBRARIES = ("lakelog", "pyarrow", "deltalake", "msgspec", "mmh3", "murmurhash2", "uvloop", "uvicorn", "httptools")
 
 
 def describe_machine(place: Path) -> Row:
@@ -23,9 +25,8 @@ def describe_machine(place: Path) -> Row:
         "filesystem": _filesystem(place),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
-    return Row(
-        name="machine", params=facts | {name: _version(name) for name in _LIBRARIES}, value=_cores(), unit="cores"
-    )
+    versions = {name: _version(name) for name in _LIBRARIES} | {"wrk": _wrk_version()}
+    return Row(name="machine", params=facts | versions, value=_cores(), unit="cores")
 
 
 def _cores() -> int:
@@ -56,3 +57,10 @@ def _version(library: str) -> str:
         return version(library)
     except PackageNotFoundError:
         return "absent"
+
+
+def _wrk_version() -> str:
+    if PROGRAM is None:
+        return "absent"
+    said = subprocess.run([PROGRAM, "-v"], capture_output=True, text=True, check=False).stdout.split()
+    return said[1] if len(said) > 1 else "unknown"

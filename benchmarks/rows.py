@@ -75,7 +75,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
-_WIDTHS = (20, 44, 19, 7, 7, 36, 6, 17)
+_WIDTHS = (20, 76, 19, 7, 7, 40, 6, 26)
 _TITLES = ("name", "params", "value", "p50 ms", "p99 ms", "baseline", "ratio", "target")
 
 
