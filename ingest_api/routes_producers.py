@@ -7,8 +7,8 @@ import msgspec
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.json_bodies import check_accepts_json, read_json_or
 from ingest_api.operations import Content, Operation, Says
-from ingest_api.routes_topics import takes
 from ingest_api.tier import Tier
+from ingest_api.topic_shapes import takes
 
 
 class ProducerRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -6,9 +6,7 @@ Knows Karapace's shapes and codes. Must not know how a topic is stored, or which
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, cast
-
-import msgspec
+from typing import Final, cast
 
 from delta_log import Log
 from delta_log.catalog import TopicInfo
@@ -18,81 +16,31 @@ from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import UNKNOWN_PARTITION, Refusal
 from ingest_api.json_bodies import read_json, read_json_or
 from ingest_api.media import plain_media_type
-from ingest_api.operations import PATH_KINDS, Content, Operation, Says
-from ingest_api.parameters import INT64_MAX, Parameter, Whole
+from ingest_api.operations import PATH_KINDS, Operation, Says
+from ingest_api.parameters import Parameter, Whole
 from ingest_api.tier import Tier
+from ingest_api.topic_shapes import (
+    Brokers,
+    DeleteRecordsRequest,
+    DeleteRecordsView,
+    OffsetsView,
+    PartitionView,
+    ReplicaView,
+    TopicRequest,
+    TopicView,
+    answers,
+    takes,
+)
 
 #: v2's own code for a topic that is not there, where the topic itself was asked for.
 UNKNOWN_RESOURCE: Final = 40403
 _CREATION_ATTEMPTS: Final = 3
 
-Partitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-ConfigValue = str | int | float | None
-
-
-class ReplicaView(msgspec.Struct):
-    broker: int
-    leader: bool = True
-    in_sync: bool = True
-
-
-class PartitionView(msgspec.Struct):
-    partition: int
-    leader: int
-    replicas: list[ReplicaView]
-
-
-class TopicView(msgspec.Struct):
-    """`configs` are the settings in force, under Kafka's names."""
-
-    name: str
-    configs: dict[str, str]
-    partitions: list[PartitionView]
-
-
-class OffsetsView(msgspec.Struct):
-    """`end_offset` is the next one that a record will be given, `offset` the earliest at or after an asked time."""
-
-    beginning_offset: int
-    end_offset: int
-    offset: int | msgspec.UnsetType | None = msgspec.UNSET
-
-
-class TopicRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What a topic shall be. What is left out is the server's default, and is not compared with what is there."""
-
-    partitions: Partitions | None = None
-    configs: dict[str, ConfigValue] | None = None
-
-
-class DeleteRecordsRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything below `before_offset` goes; -1 is the end."""
-
-    before_offset: Annotated[int, msgspec.Meta(ge=-1, le=INT64_MAX)]
-
-
-class DeleteRecordsView(msgspec.Struct):
-    log_start_offset: int
-
-
-class Brokers(msgspec.Struct):
-    brokers: list[int]
-
 
 def operations(tier: Tier) -> list[Operation]:
     """The routes of this module."""
-    return _Topics(tier).operations()
-
-
-def answers(shape: object, doc: str, status: int = 200) -> Says:
-    """An answer of v2 that carries no records, in whichever of its media types was asked for."""
-    media = ("application/vnd.kafka.v2+json", "application/json", "application/vnd.kafka+json")
-    return Says(status, doc, Content(dict.fromkeys(media, shape)))
-
-
-def takes(shape: object, *, required: bool = True, doc: str = "") -> Content:
-    media = ("application/json", "application/vnd.kafka.v2+json", "application/vnd.kafka+json")
-    return Content(dict.fromkeys(media, shape), required=required, doc=doc)
+    of = _Topics(tier)
+    return [*of.topic_operations(), *of.partition_operations()]
 
 
 AT: Final = Parameter(
@@ -166,8 +114,8 @@ class _Topics:
         broker = self._tier.settings.broker_id
         return PartitionView(number, broker, [ReplicaView(broker)])
 
-    def operations(self) -> list[Operation]:
-        topic, partition = "/topics/{topic}", "/topics/{topic}/partitions/{partition}"
+    def topic_operations(self) -> list[Operation]:
+        topic = "/topics/{topic}"
         described = answers(TopicView, "The topic as it is.")
         return [
             Operation(
@@ -192,6 +140,15 @@ class _Topics:
                 (Says(204, "The topic and all of its records are gone."),), refuses=(404,),
             ),
             Operation(
+                "GET", "/brokers", "list_brokers", "List the brokers", self.brokers, "topics",
+                (answers(Brokers, "The only one."),),
+            ),
+        ]  # fmt: skip
+
+    def partition_operations(self) -> list[Operation]:
+        topic, partition = "/topics/{topic}", "/topics/{topic}/partitions/{partition}"
+        return [
+            Operation(
                 "GET", f"{topic}/partitions", "list_partitions", "List the partitions of a topic", self.partitions,
                 "topics", (answers(list[PartitionView], "The partitions in their order."),), refuses=(404,),
             ),
@@ -208,10 +165,6 @@ class _Topics:
                 "POST", f"{partition}/records:delete", "delete_records", "Move the log start of a partition",
                 self.delete_records, "topics", (answers(DeleteRecordsView, "Where the partition begins now."),),
                 body=takes(DeleteRecordsRequest), refuses=(404, 416),
-            ),
-            Operation(
-                "GET", "/brokers", "list_brokers", "List the brokers", self.brokers, "topics",
-                (answers(Brokers, "The only one."),),
             ),
         ]  # fmt: skip
 

@@ -11,8 +11,9 @@ from delta_log.errors import InvalidRequest, LakelogError, OutcomeUnknown, Unkno
 from ingest_api.errors import Refusal, answer_error
 from ingest_api.formats_in.faults import Fault
 from ingest_api.patience import Patience
-from ingest_api.routes_topics import TopicRequest, ensure_topic
+from ingest_api.routes_topics import ensure_topic
 from ingest_api.tier import Tier
+from ingest_api.topic_shapes import TopicRequest
 from ingest_api.v3.door import translate
 from ingest_api.v3.record_shapes import GivenRecord, Sent, convert_record, write_instant
 
