@@ -78,7 +78,7 @@ def _may_copy(marks: dict[Tail, int], held: Sequence[Held], tails: set[Tail]) ->
 
 def _journal_again(journal: Journal, writer: Writer, held: Sequence[Held]) -> None:
     payloads = [journal.read(chunk.place) for _, _, chunk in held]
-    places = journal.append([chunk.frame for _, _, chunk in held], payloads)
+    places = writer.write_journal([chunk.frame for _, _, chunk in held], payloads, 0)
     for (live, index, chunk), place in zip(held, places, strict=True):
         chunk.place = place
         marks = writer.segments.setdefault((place.epoch, place.segment), {})

@@ -41,6 +41,7 @@ class Log(Appending):
     def __init__(self, running: Running, settings: Settings, clock_ms: Callable[[], int]) -> None:
         super().__init__(running, settings, clock_ms)
         self._closing = threading.Lock()
+        self._complete = False
 
     @classmethod
     def open(
@@ -167,15 +168,15 @@ class Log(Appending):
         self._check_writable()
         self._running.upkeep.run_once()
 
-    def close(self) -> None:
-        """Bring everything into the tables and let the root go."""
+    def close(self) -> bool:
+        """Bring everything into the tables and let the root go; False when something stays in the journal alone."""
         with self._closing:
-            if self._closed:
-                return
-            super().close()
-            self._let_go_of_readers()
-            stop(self._running)
-            self._let_go_of_readers()
+            if not self._closed:
+                super().close()
+                self._let_go_of_readers()
+                self._complete = stop(self._running)
+                self._let_go_of_readers()
+            return self._complete
 
     def _let_go_of_readers(self) -> None:
         for live in self._running.catalog.lives():

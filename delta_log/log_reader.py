@@ -103,8 +103,9 @@ class Reading:
         finally:
             tail.stop_waiting(waiter)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         self._closed = True
+        return True
 
     def __enter__(self) -> Self:
         return self

@@ -34,7 +34,7 @@ def bump_epoch(writer: Writer, name: str, clock_ms: Callable[[], int]) -> Produc
         group = Group([])
         try:
             opened.append(writer.sequencer.bump(group, name, clock_ms()))
-            places = writer.journal.append(group.frames, group.payloads)
+            places = writer.write_journal(group.frames, group.payloads, 1)
         except LakelogError as error:
             writer.fail(group, error)
             raise

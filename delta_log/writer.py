@@ -124,12 +124,13 @@ class Writer:
         """Give offsets, tentatively, and make what was given them durable."""
         if self.fatal is None:
             self.sequencer.sequence(group)
-            return self._journal(group.frames, group.payloads, len(group.units)) if group.frames else []
+            return self.write_journal(group.frames, group.payloads, len(group.units)) if group.frames else []
         for unit in group.units:
             unit.error = self.fatal
         return []
 
-    def _journal(self, frames: Sequence[Frame], payloads: Sequence[bytes], requests: int) -> Sequence[Place]:
+    def write_journal(self, frames: Sequence[Frame], payloads: Sequence[bytes], requests: int) -> Sequence[Place]:
+        """Make frames durable, and measure it; by whoever has the turn."""
         began = time.perf_counter()
         try:
             places = self.journal.append(frames, payloads)
@@ -215,7 +216,7 @@ class Writer:
         """Make a decision about a topic durable; only from within `alone`."""
         payload = msgspec.msgpack.encode(what)
         frame = Frame(DECISION, live.name, live.id, -1, 0, 0, self.epoch, len(payload), checksum(payload), now_ms)
-        places = self._journal([frame], [payload], 1)
+        places = self.write_journal([frame], [payload], 1)
         live.decision.next += 1
         self.segments.setdefault((places[0].epoch, places[0].segment), {})[live.decision] = live.decision.next
 

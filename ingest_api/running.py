@@ -174,13 +174,13 @@ class Serving:
         self._server.should_exit = True
 
     async def _run(self) -> int:
-        url = url_of(self._listener)
+        url, is_ours_alone = url_of(self._listener), is_loopback(self._listener)
         opening = asyncio.get_running_loop().run_in_executor(self._threads, self._open_log, self._settings)
         serving = asyncio.create_task(self._server.serve([self._listener]))
         await asyncio.wait({opening, serving}, timeout=_SOON_S, return_when=asyncio.FIRST_COMPLETED)
         if not opening.done() or opening.exception() is None:
             self._announce.listening(url)
-            if not is_loopback(self._listener):
+            if not is_ours_alone:
                 _log.warning("others can reach this server, and there is no authentication yet: they may do everything")
         await asyncio.wait({opening, serving}, return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
@@ -221,11 +221,13 @@ class Serving:
         closing = asyncio.get_running_loop().run_in_executor(self._threads, log.close)
         if not await self._in_time(closing):
             return self._leave("not everything is in the tables yet; it is in the journal, and the next start goes on")
-        closing.result()
+        if not closing.result():
+            _log.error("stopped, but not everything is in the tables; it is in the journal, and the next start goes on")
+            return FAILED
         _log.info("stopped")
         return DONE
 
-    async def _in_time(self, work: asyncio.Future[Log] | asyncio.Future[None]) -> bool:
+    async def _in_time(self, work: asyncio.Future[Log] | asyncio.Future[bool]) -> bool:
         if not self._drain_by:
             await asyncio.wait({work})
         left = self._drain_by - asyncio.get_running_loop().time()

@@ -191,3 +191,17 @@ def test_a_commit_that_cannot_be_read_back_at_once_is_not_made_again(place: Plac
     assert values_of(log, "t") == [b"0", b"1"]
     place.crash()
     assert values_of(place.open(FROM_FILES), "t") == [b"0", b"1"]
+
+
+def test_a_close_says_whether_everything_is_in_the_tables(place: Place):
+    log = place.open()
+    log.create_topic("t")
+    log.append("t", [Record(b"x")])
+    place.fail("put", "topics/t/partition", "refused", times=10**9)
+    log.append("t", [Record(b"y")])
+    assert log.close() is False
+    assert log.close() is False
+    place.faults.clear()
+    again = place.open()
+    assert values_of(again, "t") == [b"x", b"y"]
+    assert again.close() is True
