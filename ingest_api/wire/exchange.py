@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from ingest_api.wire.answers import CONTINUE, AnswerHead, frame_chunk, plan_answer
 from ingest_api.wire.asgi import App, Message, Scope
 from ingest_api.wire.head import Head
+from ingest_api.wire.outlet import Outlet
 
 _log = logging.getLogger("lakelog.wire")
 _DISCONNECT: Final[Message] = {"type": "http.disconnect"}
@@ -24,16 +25,7 @@ class Line(Protocol):
     @property
     def draining(self) -> bool: ...
 
-    @property
-    def write_paused(self) -> bool: ...
-
     def extra_headers(self) -> bytes: ...
-
-    def write(self, data: bytes) -> None: ...
-
-    def write_large(self, *pieces: bytes) -> None: ...
-
-    async def drain(self) -> None: ...
 
     def make_room(self) -> None: ...
 
@@ -54,6 +46,7 @@ class Exchange:
         "_left",
         "_line",
         "_loop",
+        "_outlet",
         "_parts",
         "_request",
         "_start",
@@ -69,8 +62,11 @@ class Exchange:
         "whole",
     )
 
-    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop, scope: Scope, request: Head) -> None:
+    def __init__(
+        self, line: Line, outlet: Outlet, loop: asyncio.AbstractEventLoop, scope: Scope, request: Head
+    ) -> None:
         self._line = line
+        self._outlet = outlet
         self._loop = loop
         self.scope = scope
         self._request = request
@@ -156,9 +152,9 @@ class Exchange:
             if not self.answered and (self.whole or not self.hung_up):
                 if self._parts or (self.whole and not self._told_end):
                     return self._next_piece()
-                if self.expects_continue and not self.started:
+                if self.expects_continue and not self.whole and not self.started:
                     self.expects_continue = False
-                    self._line.write(CONTINUE)
+                    self._outlet.write(CONTINUE)
             if self.answered or self.hung_up:
                 return _DISCONNECT.copy()
             waiter: asyncio.Future[None] = self._loop.create_future()
@@ -191,8 +187,8 @@ class Exchange:
             self.answered = last
         else:
             self._put(self._start, message.get("body", b""), last=last)
-        if self._line.write_paused:
-            await self._line.drain()
+        if self._outlet.paused:
+            await self._outlet.drain()
         elif not last:
             await asyncio.sleep(0)  # a stream without an end must let others have their turn, whoever reads it
 
@@ -214,9 +210,9 @@ class Exchange:
             before += size
         self._head = head
         if len(body) < _LARGE:
-            self._line.write(before + body + after)
+            self._outlet.write(before + body + after)
         else:
-            self._line.write_large(before, body, after)
+            self._outlet.write_large(before, body, after)
         if last:
             self.answered = True
             if self._waiters:

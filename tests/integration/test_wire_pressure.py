@@ -103,7 +103,7 @@ def test_an_answer_that_nobody_reads_stays_with_the_app(loop):
     with serve(app, loop, PATIENT) as served, served.client(receive_buffer=65536) as client:
         client.send(GET)
         (connection,) = wait_for(lambda: list(served.state.connections))
-        wait_for(lambda: connection.write_paused)
+        wait_for(lambda: connection._outlet.paused)
         stopped_at = len(sent)
         assert connection._transport.get_write_buffer_size() <= PATIENT.unsent_bytes + 65 * KIB
         client.read_exactly(8_000_000)
@@ -136,7 +136,7 @@ def test_answers_to_requests_sent_ahead_do_not_pile_up(loop):
     with serve(large, loop, PATIENT) as served, served.client(receive_buffer=65536) as client:
         client.send(GET * 60)
         (connection,) = wait_for(lambda: list(served.state.connections))
-        wait_for(lambda: connection.write_paused)
+        wait_for(lambda: connection._outlet.paused)
         assert len(app.seen) < 30
         assert connection._transport.get_write_buffer_size() <= PATIENT.unsent_bytes + 500 * KIB
         for _ in range(60):
@@ -153,7 +153,7 @@ def test_many_slow_readers_take_a_bounded_piece_of_memory_each():
         clients = [served.client(receive_buffer=65536) for _ in range(100)]
         for client in clients:
             client.send(GET)
-        wait_for(lambda: sum(connection.write_paused for connection in list(served.state.connections)) == 100)
+        wait_for(lambda: sum(connection._outlet.paused for connection in list(served.state.connections)) == 100)
         held = [connection._transport.get_write_buffer_size() for connection in list(served.state.connections)]
         assert max(held) <= 2 * 65 * KIB
         for client in clients:
