@@ -27,7 +27,8 @@ from ingest_api.v3.storing import Stored, Storing, explain
 
 #: The most that one object may have whose request does not say how long it is.
 MOST_STREAMED: Final = 8 * 1024 * 1024
-_PIECE: Final = 64 * 1024
+#: Small, so that others have their turn between two pieces.
+_PIECE: Final = 32 * 1024
 #: So many records at most are stored by one write.
 _TOGETHER: Final = 500
 _NOTHING: Final = "a request has at least one record, as a JSON object"
