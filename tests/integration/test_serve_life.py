@@ -51,7 +51,8 @@ class Life:
         self.opened = threading.Event()
         self.opened.set()
         self.log: Log | None = None
-        self.asked = asyncio.Event()
+        #: once for each request that is being worked on
+        self.asked = asyncio.Semaphore(0)
         self.announced: list[str] = []
         self.is_ready = asyncio.Event()
         self.listener = listen("127.0.0.1", 0)
@@ -82,7 +83,7 @@ class Life:
 
     def _make_app(self, tier: Tier) -> Any:
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            self.asked.set()
+            self.asked.release()
             await self.act(tier)
             await send_reply(send, json_reply({"topics": tier.log.topics()}), [])
 
@@ -107,6 +108,8 @@ async def until_nobody_listens(life: Life) -> None:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
             except ConnectionRefusedError:
                 return
+            except ConnectionResetError:
+                continue
             writer.close()
             await asyncio.sleep(0.01)
 
@@ -179,7 +182,7 @@ def test_a_stop_finishes_what_was_accepted_and_closes_the_log_after_it(tmp_path:
         life = Life(tmp_path, slow)
         await life.start()
         request = asyncio.create_task(ask(life))
-        await life.asked.wait()
+        await life.asked.acquire()
         life.serving.stop()
         await until_nobody_listens(life)
         go_on.set()
@@ -198,7 +201,8 @@ def test_a_stop_wakes_whoever_waits_for_something_that_may_never_come(tmp_path: 
         life = Life(tmp_path, wait_for_the_end, drain_timeout_ms=60_000)
         await life.start()
         requests = [asyncio.create_task(ask(life)) for _ in range(20)]
-        await life.asked.wait()
+        for _ in requests:
+            await life.asked.acquire()
         life.serving.stop()
         assert await life.end() == DONE
         assert [(await request).status_code for request in requests] == [200] * 20
@@ -219,7 +223,7 @@ def test_a_request_that_does_not_end_is_cut_and_the_log_is_closed_in_time(tmp_pa
         life = Life(tmp_path, never, drain_timeout_ms=600)
         await life.start()
         request = asyncio.create_task(ask(life))
-        await life.asked.wait()
+        await life.asked.acquire()
         life.serving.stop()
         assert await life.end() == DONE
         assert cut.is_set()
