@@ -84,7 +84,8 @@ class TierApp(FastAPI):
                     await self._edge.perform(self._fetch, path, scope, receive, send)
                     return
                 case _:
-                    scope["path"] = raw.decode("latin-1")  # still encoded: what is between two slashes stays there
+                    # Still encoded: what is between two slashes stays there. A colon means the same either way.
+                    scope["path"] = raw.replace(b"%3A", b":").replace(b"%3a", b":").decode("latin-1")
         await super().__call__(scope, receive, send)
 
     def _endpoint(self, operation: Operation) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from delta_log import Log
+from delta_log.errors import OutcomeUnknown
 from ingest_api.bodies import Bodies
 from ingest_api.closing import Closing
 from ingest_api.read_room import ReadRoom
@@ -35,8 +36,13 @@ class Tier:
     bell: Bell = field(default_factory=Bell)
 
     async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Something that may wait for the disk."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
+        """Something that may wait for the disk. It goes on when our patience is over, so its outcome is unknown then."""
+        running = asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
+        seconds = self.settings.request_timeout_ms / 1000
+        try:
+            return await asyncio.wait_for(running, seconds)
+        except TimeoutError:
+            raise OutcomeUnknown("the request", f"it took more than {seconds:g} s") from None
 
     @contextmanager
     def polling(self, gone: Coroutine[Any, Any, None]) -> Generator[tuple[End, ...]]:

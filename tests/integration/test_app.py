@@ -1,8 +1,12 @@
 """What holds for every route, and for what is none."""
 
+import threading
+
 import pytest
 
 from ingest_api.app import list_operations
+from ingest_api.call import Call, Reply
+from ingest_api.operations import Operation
 from tests.support.http_app import HttpApp, error_code
 
 PAGE = "https://shop.example"
@@ -78,3 +82,27 @@ class TestPagesOfOthers:
     def test_without_the_setting_no_page_may(self, app: HttpApp):
         answer = app.get("/topics", headers={"Origin": PAGE})
         assert "access-control-allow-origin" not in answer.headers
+
+
+def test_an_encoded_colon_in_a_route_is_a_colon(app: HttpApp):
+    app.put("/topics/orders")
+    app.post("/topics/orders", json={"records": [{"value": 1}, {"value": 2}]})
+    answer = app.post("/topics/orders/partitions/0/records%3Adelete", json={"before_offset": 1})
+    assert answer.json() == {"log_start_offset": 1}
+
+
+def test_what_the_disk_does_not_let_end_is_answered_at_the_deadline_as_unknown(http_place):
+    held = threading.Event()
+    with HttpApp(http_place.open(), request_timeout_ms=100) as app:
+
+        async def act(_call: Call) -> Reply:
+            await app.tier.in_thread(held.wait, 20)
+            return Reply(204)
+
+        app.asgi.add_route(
+            "/held", app.asgi._endpoint(Operation("GET", "/held", "held", "Hold", act, "tests", ())), ["GET"]
+        )
+        answer = app.get("/held")
+        held.set()
+    assert error_code(answer) == (504, 50401)
+    assert answer.json()["outcome"] == "unknown"
