@@ -36,7 +36,7 @@ class Tier:
     bell: Bell = field(default_factory=Bell)
 
     async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Something that may wait for the disk. It goes on when our patience is over, so its outcome is unknown then."""
+        """Something that may wait for the disk. It goes on when our patience is over: its outcome is unknown then."""
         running = asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
         seconds = self.settings.request_timeout_ms / 1000
         try:
