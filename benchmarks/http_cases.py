@@ -17,6 +17,7 @@ from benchmarks.wrk import ABSENT, PROGRAM, drive_wrk
 WRK, PYTHON = "wrk", "python"
 GENERATORS: Final[Mapping[str, Callable[..., HttpLoad]]] = {WRK: drive_wrk, PYTHON: drive_python}
 _OK: Final = 200
+_WORTH_A_SECOND: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class Case:
 
 def can_drive(by: str) -> bool:
     return by != WRK or PROGRAM is not None
+
+
+def pick_generator(seconds: float) -> str:
+    """The one that measures best what lasts so long: wrk knows whole seconds only."""
+    return WRK if can_drive(WRK) and seconds >= _WORTH_A_SECOND else PYTHON
 
 
 def tell_absent(name: str) -> list[Row]:

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from benchmarks.http_bodies import make_requests
-from benchmarks.http_cases import PYTHON, WRK, Case, can_drive, measure
+from benchmarks.http_cases import Case, measure, pick_generator
 from benchmarks.http_delivery import KINDS, watch
 from benchmarks.http_fetch import read_all
 from benchmarks.http_generator import drive_python
@@ -77,7 +77,7 @@ def _prepare(url: str, size: Size) -> list[int]:
 
 def _rows_of(url: str, ends: list[int], size: Size) -> Mapping[str, tuple[Callable[[], float], str]]:
     """How to measure each, and its unit."""
-    by = WRK if can_drive(WRK) else PYTHON
+    by = pick_generator(size.seconds)
     some = size.connections[len(size.connections) // 2]
     alone = Case("binary", 1, 1, by=by)
     many = Case("binary", 1, size.connections[-1], by=by)

@@ -16,6 +16,7 @@ from benchmarks.topics import PARTITIONS
 
 _KAFKA_SEED: Final = 0x9747B28C
 _REQUESTS_A_FILE: Final = 100
+_BYTES_A_FILE: Final = 32_000_000
 
 Column = Sequence[bytes | None]
 
@@ -59,7 +60,7 @@ SPLITTERS: Final[Mapping[str, Callable[..., tuple[Column, Column]]]] = {
 def run_body_pipeline(requests: Requests, form: str, *, keyed: bool, seconds: float) -> float:
     """Records a second of one core that decodes the bodies, hashes keys, builds Arrow and encodes parquet.
 
-    A file for each partition and 100 requests; records without keys go to the partitions in turn.
+    A file for each partition and 100 requests, or 32 MB of bodies; records without keys go to the partitions in turn.
     """
     threads = pa.cpu_count()
     pa.set_cpu_count(1)
@@ -76,7 +77,7 @@ def run_body_pipeline(requests: Requests, form: str, *, keyed: bool, seconds: fl
 def _encode(bodies: Sequence[bytes], split: Callable[..., tuple[Column, Column]], *, keyed: bool) -> int:
     keys: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
     values: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
-    for place in range(_REQUESTS_A_FILE):
+    for place in range(min(_REQUESTS_A_FILE, max(1, _BYTES_A_FILE // len(bodies[0])))):
         given, contents = split(bodies[place % len(bodies)], keyed=keyed)
         if not keyed:
             for partition in range(PARTITIONS):

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from benchmarks.http_bodies import make_requests
-from benchmarks.http_cases import GENERATORS, PYTHON, WRK, can_drive
+from benchmarks.http_cases import GENERATORS, pick_generator
 from benchmarks.http_fetch import read_all
 from benchmarks.http_generator import drive_python
 from benchmarks.http_profiled import BEGUN, THREADS
@@ -25,13 +25,14 @@ from benchmarks.sizes import Size
 _SHOWN: Final = 15
 _THREADS_SHOWN: Final = 8
 _TOPIC: Final = "orders"
+_READ_TOPIC: Final = "read"
 _MOST_WAIT_S: Final = 30
 _PRODUCED: Final = (("binary", 1), ("binary", 1_000), ("ndjson", 1_000), ("arrow", 10_000))
 _READ: Final = ("ndjson", "arrow")
 
 
 def run(place: Path, size: Size) -> Iterator[Row]:
-    """A server under cProfile, one for each case: requests of one record over most connections, larger ones over some.
+    """A server under cProfile: requests of one record over most connections, larger ones over some.
 
     `http-profile.loop`: the CPU seconds of the loop's thread for each second of load. `http-profile`: the functions
     with the greatest own times, in % of what the loop's thread did; with the microseconds and calls a request;
@@ -40,58 +41,66 @@ def run(place: Path, size: Size) -> Iterator[Row]:
     so the shares of small functions are too large. The same by hand: `python -m benchmarks.http_profiled FILE --port
     8082`, then SIGUSR1 before and behind the load, then `python -m pstats FILE`.
     """
-    for form, records in _PRODUCED:
-        connections = size.connections[-1 if records == 1 else len(size.connections) // 2]
-        yield from _profile(place, f"{form}-{records}-{connections}", _produce(form, records, connections, size), size)
-    for form in _READ:
-        yield from _profile(place, f"fetch-{form}", _fetch(form, size), size)
+    file = place / "loop.prof"
+    command = (sys.executable, "-m", "benchmarks.http_profiled", str(file), *serve_options(place / "root"))
+    with ServerProcess(command, place / "server.log") as server:
+        _fill(server.url, size)
+        for form, records in _PRODUCED:
+            connections = size.connections[-1 if records == 1 else len(size.connections) // 2]
+            produce = _produce(server.url, form, records, connections, size)
+            yield from _profile(server.pid, file, f"{form}-{records}-{connections}", produce)
+        for form in _READ:
+            yield from _profile(server.pid, file, f"fetch-{form}", _fetch(server.url, form, size))
 
 
-def _produce(form: str, records: int, connections: int, size: Size) -> Callable[[str], int]:
-    drive = GENERATORS[WRK if can_drive(WRK) else PYTHON]
+def _fill(url: str, size: Size) -> None:
+    requests = make_requests("arrow", min(10_000, size.pool), 100, keyed=True, most=size.pool)
+    with Asker(url) as asker:
+        asker.create_topic(_TOPIC)
+        asker.create_topic(_READ_TOPIC)
+    drive_python(f"{url}/topics/{_READ_TOPIC}", requests, connections=2, seconds=size.seconds)
+
+
+def _produce(url: str, form: str, records: int, connections: int, size: Size) -> Callable[[], int]:
+    drive = GENERATORS[pick_generator(size.seconds)]
     requests = make_requests(form, records, 100, keyed=False, most=size.pool)
 
-    def load(url: str) -> int:
+    def load() -> int:
         """How many requests were answered."""
         return drive(f"{url}/topics/{_TOPIC}", requests, connections=connections, seconds=size.seconds).answered
 
     return load
 
 
-def _fetch(form: str, size: Size) -> Callable[[str], int]:
-    def load(url: str) -> int:
+def _fetch(url: str, form: str, size: Size) -> Callable[[], int]:
+    def load() -> int:
+        """How often the topic was read."""
         with Asker(url) as asker:
-            ends = asker.end_offsets(_TOPIC)
+            ends = asker.end_offsets(_READ_TOPIC)
         times, until = 0, perf_counter() + size.seconds
         while not times or perf_counter() < until:
-            read_all(url, _TOPIC, ends, form, 1 << 20)
+            read_all(url, _READ_TOPIC, ends, form, 1 << 20)
             times += 1
         return times
 
     return load
 
 
-def _profile(place: Path, case: str, load: Callable[[str], int], size: Size) -> Iterator[Row]:
-    file = place / f"{case}.prof"
-    command = (sys.executable, "-m", "benchmarks.http_profiled", str(file), *serve_options(place / case))
-    with ServerProcess(command, place / "server.log") as server:
-        with Asker(server.url) as asker:
-            asker.create_topic(_TOPIC)
-        filling = make_requests("arrow", min(10_000, size.pool), 100, keyed=True, most=size.pool)
-        drive_python(f"{server.url}/topics/{_TOPIC}", filling, connections=2, seconds=size.seconds)
-        load(server.url)
-        os.kill(server.pid, signal.SIGUSR1)
-        _wait_for(file.with_name(file.name + BEGUN))
-        began = perf_counter()
-        times = load(server.url)
-        seconds = perf_counter() - began
-        os.kill(server.pid, signal.SIGUSR1)
-        _wait_for(file)
+def _profile(pid: int, file: Path, case: str, load: Callable[[], int]) -> Iterator[Row]:
+    load()
+    os.kill(pid, signal.SIGUSR1)
+    _wait_for(file.with_name(file.name + BEGUN))
+    began = perf_counter()
+    times = load()
+    seconds = perf_counter() - began
+    os.kill(pid, signal.SIGUSR1)
+    _wait_for(file)
     spent: dict[str, float] = json.loads(file.with_name(file.name + THREADS).read_text())
     loop = spent.get("MainThread", 0.0)
     yield Row(name="http-profile.loop", params={"case": case}, value=loop / seconds, unit="s/s")
     yield from _functions(case, file, times)
     yield from _threads(case, spent)
+    file.unlink()
 
 
 def _functions(case: str, file: Path, times: int) -> Iterator[Row]:

@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.http_load import HttpLoad, Requests
 
 PROGRAM: Final = shutil.which("wrk")
-ABSENT: Final = "wrk is not installed (the Debian package wrk): the rows by wrk are left out or by Python"
+ABSENT: Final = "wrk is not installed (the Debian package wrk): the generator in Python stands in for it"
 _SCRIPT: Final = Path(__file__).with_name("wrk.lua")
 #: wrk knows whole seconds only.
 _LEAST_S: Final = 1
