@@ -15,7 +15,7 @@ from benchmarks.http_cases import GENERATORS, PYTHON, WRK, Case, can_drive, meas
 from benchmarks.http_load import MB, HttpLoad
 from benchmarks.http_pipeline import SPLITTERS, run_body_pipeline
 from benchmarks.http_servers import ECHO, ServerProcess, lakelog_command
-from benchmarks.rows import Row, Target, beside, judge, over_turns, percentile
+from benchmarks.rows import Param, Row, Target, beside, judge, over_turns, percentile
 from benchmarks.sizes import Size
 
 ECHOED: Final = "bare ASGI echo"
@@ -100,13 +100,16 @@ def time_sync(growing: Path, length: int, count: int) -> float:
 def rows_of_baselines(turns: Turns) -> Iterator[Row]:
     """What the rows that follow stand beside."""
     for case, echoes in turns.echoes.items():
-        params = {"by": case.by, "connections": case.connections, "bytes": turns.body_bytes[case]}
-        yield row_of_loads("http.echo", params, echoes, 1, "requests/s")
+        yield row_of_loads("http.echo", _params_of_body(turns, case), echoes, 1, "requests/s")
     for case, syncs in turns.syncs.items():
-        yield over_turns(syncs, "ms", name="http.sync", params={"bytes": turns.body_bytes[case]})
+        yield over_turns(syncs, "ms", name="http.sync", params=_params_of_body(turns, case))
     for case, rates in turns.pipelines.items():
-        params = {"form": case.form, "records": case.records, "bytes": case.value_bytes, "keys": case.keyed}
-        yield over_turns(rates, "records/s", name="http.pipeline", params=params)
+        yield over_turns(rates, "records/s", name="http.pipeline", params=case.params)
+
+
+def _params_of_body(turns: Turns, case: Case) -> dict[str, Param]:
+    """Of the case that came next, and how long one of its bodies is."""
+    return case.params | {"bytes": turns.body_bytes[case]}
 
 
 def rows_of_cases(name: str, turns: Turns) -> Iterator[Row]:
@@ -137,7 +140,7 @@ def _alone(name: str, turns: Turns, case: Case) -> Row:
     return judge(row, ALONE)
 
 
-def row_of_loads(name: str, params: dict[str, object], loads: Sequence[HttpLoad], records: int, unit: str) -> Row:
+def row_of_loads(name: str, params: dict[str, Param], loads: Sequence[HttpLoad], records: int, unit: str) -> Row:
     row = over_turns([load.per_second * records for load in loads], unit, name=name, params=params)
     row.p50, row.p99 = median(load.p50 for load in loads), median(load.p99 for load in loads)
     row.also["p99.9 ms"] = median(load.p999 for load in loads)
