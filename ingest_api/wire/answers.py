@@ -84,7 +84,7 @@ def _promise(before: int | None, value: bytes) -> int:
 
 
 def _join(parts: list[bytes]) -> bytes:
-    """Fields of four parts each, the last of them CRLF. A line break that an app took from a client must not become one of the answer."""
+    """Fields of four parts, the last CRLF. A line break that an app got from a client must not become one of these."""
     data = b"".join(parts)
     if len(data) - len(data.translate(None, b"\r\n\0")) != len(parts) // 2:
         raise ValueError("a field of an answer has a line break or a NUL")
