@@ -114,3 +114,9 @@ def test_rows_of_a_partition_are_for_it_and_no_other():
 def test_a_stream_that_is_cut_off_is_refused(cut):
     with pytest.raises(Refusal):
         decode(arrow_stream(WHOLE)[:-cut])
+
+
+def test_extension_types_are_refused_before_their_own_readers_see_them():
+    uuids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"x" * 16], pa.binary(16)))
+    with pytest.raises(Refusal, match="columns of extension types"):
+        decode(arrow_stream(pa.table({"value": uuids})))

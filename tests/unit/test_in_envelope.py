@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from base64 import b64encode
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from delta_log.types import Record
 from ingest_api.errors import Refusal
 from ingest_api.formats_in import decode_envelope
-from ingest_api.formats_in.envelope import _LARGE
+from ingest_api.formats_in.envelope import _LARGE, _decode
 from ingest_api.formats_in.strict_json import SURELY_SHALLOW, find_bad_utf8, is_shallow, outline
 
 
@@ -128,10 +129,41 @@ def test_a_large_body_may_have_records_that_are_not_alike():
     assert found == [Record(b"abc" * 20, b"a")] * 300 + [Record(headers=(("a:b", None),)), Record(timestamp=1)]
 
 
+@pytest.mark.parametrize("count", [1, 400])
+@pytest.mark.parametrize("embedded", ["binary", "json"])
+def test_a_sound_body_needs_no_exact_look(embedded, count):
+    values = ['"YQ=="', "null", '"YWI="'] if embedded == "binary" else ['{"a":{"b":":"}}', "null", '"é"']
+    for value in values:
+        for more in (
+            "",
+            ',"key":' + value,
+            ',"partition":1,"timestamp":2',
+            ',"headers":[{"name":"é","value":"YQ=="},{"name":"b"}]',
+        ):
+            body = ('{"records": [' + ",\n".join(['{"value": ' + value + more + "}"] * count) + "]}").encode()
+            records, clear = _decode(body, embedded, None)
+            assert clear
+            assert len(records) == count
+
+
+def test_too_many_records_are_refused_before_they_are_built():
+    body = b'{"records":[' + b"{}," * 500_000 + b"{}]}"
+    tracemalloc.start()
+    try:
+        assert "not 500001" in refused(body).message
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(body)
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("embedded", ["binary", "json"])
 def test_as_many_records_as_allowed_are_taken_and_one_more_is_not(embedded):
     assert len(decode('{"records":[' + ",".join(["{}"] * 50) + "]}", embedded, most=50)) == 50
-    assert "1 to 50" in refused('{"records":[' + ",".join(["{}"] * 51) + "]}", embedded=embedded, most=50).message
+    assert "1 to 50 records, not 0" in refused('{"records":[]}', embedded=embedded, most=50).message
+    assert (
+        "1 to 50 records, not 51"
+        in refused('{"records":[' + ",".join(["{}"] * 51) + "]}", embedded=embedded, most=50).message
+    )
 
 
 def test_braces_and_commas_in_values_do_not_count_as_records():
