@@ -83,7 +83,7 @@ class Reply(msgspec.Struct):
 def json_reply(
     content: object, status: int = 200, *, content_type: bytes = JSON, headers: Sequence[Header] = ()
 ) -> Reply:
-    return Reply(status, msgspec.json.encode(content), content_type, headers)
+    return Reply(status, msgspec.json.encode(content) + b"\n", content_type, headers)
 
 
 async def send_reply(send: Send, reply: Reply, more: Sequence[Header], *, bodiless: bool = False) -> None:

@@ -71,7 +71,7 @@ TABLE: Final[tuple[tuple[type[LakelogError], Row], ...]] = (
 
 
 class Answer(NamedTuple):
-    """An error on its way out."""
+    """An error on its way out: one line of JSON, with its end."""
 
     status: int
     body: bytes
@@ -82,11 +82,11 @@ def answer_error(error: Exception) -> Answer:
     """What a client is told. An error that nobody foresaw is told without its details."""
     if isinstance(error, Refusal):
         body = {"error_code": error.code, "message": error.message, **error.facts}
-        return Answer(error.status, msgspec.json.encode(body), error.headers)
+        return Answer(error.status, _line(body), error.headers)
     if isinstance(error, LakelogError):
         return _answer_log_error(error)
     body = {"error_code": 50000, "message": "internal error", "outcome": "unknown"}
-    return Answer(500, msgspec.json.encode(body), [])
+    return Answer(500, _line(body), [])
 
 
 def row_of(error: LakelogError) -> Row:
@@ -104,7 +104,11 @@ def _answer_log_error(error: LakelogError) -> Answer:
     if isinstance(error, log_errors.InvalidRecord):  # the log names the first, in the shape in which formats name all
         body["errors"] = [{"index": error.index, "message": body["message"]}]
     again = row.status == 503 and error.retriable
-    return Answer(row.status, msgspec.json.encode(body), [(b"retry-after", b"%d" % RETRY_AFTER_S)] if again else [])
+    return Answer(row.status, _line(body), [(b"retry-after", b"%d" % RETRY_AFTER_S)] if again else [])
+
+
+def _line(body: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(body) + b"\n"
 
 
 def message_of(error: LakelogError) -> str:

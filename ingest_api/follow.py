@@ -66,4 +66,4 @@ class Follow:
                     following.wake(alarm.ready)
                     alarm.ready = set()
             except (LakelogError, Refusal) as error:
-                yield b"event: error\ndata: %b\n\n" % answer_error(error).body
+                yield b"event: error\ndata: %b\n" % answer_error(error).body  # which has the end of its line

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from delta_log import Appended
 
-_START, _END = '{"offsets":[', '],"key_schema_id":null,"value_schema_id":null}'
+_START, _END = '{"offsets":[', '],"key_schema_id":null,"value_schema_id":null}\n'
 _EACH = '{"partition":%d,"offset":%d,"error_code":null,"error":null}'
 _ONE = (_START + _EACH + _END).encode()
 
@@ -59,16 +57,20 @@ def offsets_answer(appended: Appended, count: int) -> bytes:
 
 def ranges_answer(appended: Appended) -> bytes:
     ranges = [Range(given.partition, given.base_offset, given.count) for given in appended.ranges]
-    return msgspec.json.encode(Ranges(ranges or None, appended.duplicate))
+    return _line(Ranges(ranges or None, appended.duplicate))
 
 
 def accepted_answer(count: int, *, as_ranges: bool) -> bytes:
     """Of records that will be stored, if nothing happens."""
-    answer: Any = Ranges(None) if as_ranges else Offsets([Place(None, None)] * count, None, None)
-    return msgspec.json.encode(answer)
+    answer = Ranges(None) if as_ranges else Offsets([Place(None, None)] * count, None, None)
+    return _line(answer)
 
 
 def _duplicate_answer(appended: Appended, count: int) -> bytes:
     known = appended.offsets() if appended.ranges and appended.partitions else []
     places = [Place(*place) for place in zip(appended.partitions, known, strict=True)] if known else []
-    return msgspec.json.encode(Offsets(places or [Place(None, None)] * count, None, None, duplicate=True))
+    return _line(Offsets(places or [Place(None, None)] * count, None, None, duplicate=True))
+
+
+def _line(answer: Offsets | Ranges) -> bytes:
+    return msgspec.json.encode(answer) + b"\n"

@@ -115,3 +115,10 @@ def test_a_refusal_carries_its_facts():
     assert answer.status == 503
     assert answer.headers == [(b"retry-after", b"1")]
     assert msgspec.json.decode(answer.body) == {"error_code": 50306, "message": "full", **AGAIN}
+
+
+@pytest.mark.parametrize("error", [Refusal(422, "no"), errors.UnknownTopic("t"), ZeroDivisionError("secret")])
+def test_an_answer_is_one_line_that_is_ended(error: Exception):
+    body = answer_error(error).body
+    assert body.endswith(b"}\n")
+    assert body.count(b"\n") == 1
