@@ -34,6 +34,8 @@ from ingest_api.topic_shapes import (
 
 #: v2's own code for a topic that is not there, where the topic itself was asked for.
 UNKNOWN_RESOURCE: Final = 40403
+#: Where a setting comes from that was set on the topic itself.
+OWN: Final = "DYNAMIC_TOPIC_CONFIG"
 _CREATION_ATTEMPTS: Final = 3
 
 
@@ -64,13 +66,15 @@ class _Topics:
             info = await self._tier.in_thread(self._tier.log.describe_topic, call.path["topic"])
         except UnknownTopic as error:
             raise Refusal(404, str(error), code=UNKNOWN_RESOURCE) from None
-        return json_reply(self._topic(info), content_type=media)
+        configs = {setting.name: setting.value for setting in info.config.describe()}
+        return json_reply(self._topic(info, configs), content_type=media)
 
     async def put(self, call: Call) -> Reply:
         media = _prepare(call)
         wanted = await read_json_or(call, TopicRequest, TopicRequest())
         created, info = await self._tier.in_thread(ensure_topic, self._tier, call.path["topic"], wanted)
-        return json_reply(self._topic(info), 201 if created else 200, content_type=media)
+        own = {setting.name: setting.value for setting in info.config.describe() if setting.source == OWN}
+        return json_reply(self._topic(info, own), 201 if created else 200, content_type=media)
 
     async def delete(self, call: Call) -> Reply:
         _prepare(call)
@@ -106,8 +110,7 @@ class _Topics:
         media = _prepare(call)
         return json_reply(Brokers([self._tier.settings.broker_id]), content_type=media)
 
-    def _topic(self, info: TopicInfo) -> TopicView:
-        configs = {setting.name: setting.value for setting in info.config.describe()}
+    def _topic(self, info: TopicInfo, configs: dict[str, str]) -> TopicView:
         return TopicView(info.name, configs, [self._partition(number) for number in range(info.partitions)])
 
     def _partition(self, number: int) -> PartitionView:
@@ -116,7 +119,7 @@ class _Topics:
 
     def topic_operations(self) -> list[Operation]:
         topic = "/topics/{topic}"
-        described = answers(TopicView, "The topic as it is.")
+        described = answers(TopicView, "The topic as it is; `configs` are all in force.")
         return [
             Operation(
                 "GET", "/topics", "list_topics", "List the topics", self.list, "topics",
@@ -129,8 +132,8 @@ class _Topics:
             Operation(
                 "PUT", topic, "put_topic", "Make sure that a topic is there", self.put, "topics",
                 (
-                    answers(TopicView, "It was created.", 201),
-                    answers(TopicView, "It was there already, as it is wanted."),
+                    answers(TopicView, "It was created; `configs` are those set on the topic itself.", 201),
+                    answers(TopicView, "It was there already, as it is wanted; `configs` as for 201."),
                 ),
                 body=takes(TopicRequest, required=False),
                 refuses=(409,),

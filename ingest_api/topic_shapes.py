@@ -26,7 +26,7 @@ class PartitionView(msgspec.Struct):
 
 
 class TopicView(msgspec.Struct):
-    """`configs` are the settings in force, under Kafka's names."""
+    """`configs` are settings under Kafka's names: all in force; after a PUT those of the topic itself."""
 
     name: str
     configs: dict[str, str]

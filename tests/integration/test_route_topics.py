@@ -22,10 +22,22 @@ def test_a_topic_is_made_by_an_empty_put(app: HttpApp):
     assert made.status_code == 201
     assert made.headers["content-type"] == V2
     assert made.json()["name"] == "orders"
-    assert made.json()["configs"]["cleanup.policy"] == "delete"
     assert made.json()["partitions"] == [{"partition": 0, "leader": 1, "replicas": ONE_REPLICA}]
     assert app.get("/topics").json() == ["orders"]
-    assert app.get("/topics/orders").json() == made.json()
+
+
+def test_a_put_tells_the_settings_of_the_topic_itself_and_a_get_all_that_are_in_force(app: HttpApp):
+    wanted = {"configs": {"segment.ms": "77", "retention.ms": 1000, "cleanup.policy": None}}
+    made = app.put("/topics/orders", json=wanted)
+    again = app.put("/topics/orders")
+    assert (made.status_code, again.status_code) == (201, 200)
+    assert made.json()["configs"] == {"retention.ms": "1000", "segment.ms": "77"}
+    assert again.json() == made.json()
+    described = app.get("/topics/orders").json()
+    assert described["configs"].items() > made.json()["configs"].items()
+    assert described["configs"]["cleanup.policy"] == "delete"
+    assert described == made.json() | {"configs": described["configs"]}
+    assert app.put("/topics/other").json()["configs"] == {}
 
 
 def test_a_topic_is_made_with_what_is_wanted_of_it(app: HttpApp):
