@@ -6,11 +6,14 @@ nothing behind a request that is in work, or behind an error, is ever read.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from ingest_api.wire.chunked import ChunkedBody
 from ingest_api.wire.head import HEAD_END, Head, check_beginning, parse_head
 from ingest_api.wire.limits import WireLimits
+
+#: Of the head that a connection remembers.
+_LONGEST_KEPT: Final = 4096
 
 
 class RequestReader:
@@ -94,9 +97,10 @@ class RequestReader:
     def _repeat(self, data: bytes) -> Head:
         head = self._last_head
         if head is None or data != self._last:
-            head = self._last_head = parse_head(data, self._limits)
-            self._last = data
-            self._last_size = -1 if head.length is None else len(data) + head.length
+            head = parse_head(data, self._limits)
+            if len(data) <= _LONGEST_KEPT:
+                self._last, self._last_head = data, head
+                self._last_size = -1 if head.length is None else len(data) + head.length
         return head
 
     def read_repeated(self, data: bytes) -> tuple[Head, bytes] | None:
@@ -117,4 +121,6 @@ class RequestReader:
             piece = self._buffer[begin : self._at]
             self._left -= len(piece)
         self.body_bytes += self._at - begin
+        if self._at == len(self._buffer):
+            self.drop()  # what was read must not stay in memory
         return piece

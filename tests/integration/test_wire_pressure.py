@@ -1,6 +1,7 @@
 """Memory stays bounded whatever a client or an app does not take."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -186,7 +187,8 @@ def test_a_crowd_past_the_bound_is_not_even_answered():
         first.ask(GET)
         second = served.client()
         assert second.read_answer().status == 503
-        with served.client() as third:
+        # The reset may even come while it connects.
+        with suppress(ConnectionResetError), served.client() as third:
             assert third.is_ended()
         assert served.counts.cut["crowd"] == 1
         assert first.ask(GET).status == 200

@@ -115,11 +115,11 @@ REFUSED = {
     "a carriage return in an extension": CHUNKED + b"3;a\rb\r\nabc\r\n0\r\n\r\n",
     "NUL in an extension": CHUNKED + b"3;a\0\r\nabc\r\n0\r\n\r\n",
     "an extension without a semicolon": CHUNKED + b"3 a\r\nabc\r\n0\r\n\r\n",
-    "endless extensions": CHUNKED + (b"1;" + b"e" * 1000 + b"\r\na\r\n") * 9,
+    "endless extensions": CHUNKED + (b"1;" + b"e" * 1000 + b"\r\na\r\n") * 9 + b"0\r\n\r\n",
     "a trailer without a colon": CHUNKED + b"0\r\nA\r\n\r\n",
     "a folded trailer": CHUNKED + b"0\r\nA: b\r\n c\r\n\r\n",
     "a trailer with a control character": CHUNKED + b"0\r\nA: \x01\r\n\r\n",
-    "endless trailers": CHUNKED + b"0\r\n" + b"A: b\r\n" * 2000,
+    "endless trailers": CHUNKED + b"0\r\n" + b"A: b\r\n" * 2000 + b"\r\n",
     "the end of a chunked body ended by a line feed": CHUNKED + b"0\r\n\n",
 }
 OTHERWISE = {

@@ -86,3 +86,14 @@ def test_a_head_met_again_is_read_the_quick_way_only_when_the_request_is_whole()
     assert reader.read_repeated(request.replace(b"x", b"y")) is None
     reader.give(request[:10])
     assert reader.read_repeated(request) is None
+
+
+def test_what_was_read_does_not_stay_in_memory():
+    reader = RequestReader(LIMITS)
+    reader.give(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + b"a" * 100_000)
+    assert reader.read_head()
+    assert len(reader.read_body()) == 100_000
+    assert reader._buffer == b""
+    reader.give(GET[:-2] + b"A: " + b"b" * 30_000 + b"\r\n\r\n")
+    assert reader.read_head()
+    assert len(reader._last) < 100
