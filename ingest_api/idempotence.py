@@ -18,7 +18,7 @@ def read_stamp(headers: Sequence[Header]) -> ProducerStamp | None:
     """Who sent a request, if it is idempotent. The log checks what the numbers may be."""
     found: dict[bytes, bytes] = {}
     for name, value in headers:
-        if name.startswith(b"producer-") and name in NAMES:
+        if name in NAMES:
             if name in found:
                 raise Refusal(400, f"the header {NAMES[name]} is given twice")
             found[name] = value
