@@ -60,8 +60,8 @@ def read_binary(rows: Sequence[BinaryRow], partition: int | None) -> Read:
                 clear, place = clear and place in (None, partition), partition
         pairs = None
         if headers is not UNSET:
-            colons += 1 + _members_of(headers)
             pairs = header_pairs(headers) if headers else None
+            colons += 1 + _members_of(headers)
         records.append(Record(value, key, timestamp, pairs, place))
     return records, colons, clear
 
@@ -92,8 +92,8 @@ def read_json(rows: Sequence[JsonRow], partition: int | None) -> Read:
                 clear, place = clear and place in (None, partition), partition
         pairs = None
         if headers is not UNSET:
-            colons += 1 + _members_of(headers)
             pairs = header_pairs(headers) if headers else None
+            colons += 1 + _members_of(headers)
         value, key = None if value == b"null" else value, None if key == b"null" else key
         records.append(Record(value, key, timestamp, pairs, place))
     return records, colons + len(texts) + count_inner(texts), clear and are_shallow(texts)
