@@ -1,7 +1,7 @@
 """What a server answered to its producers and showed to its readers, and whether it keeps to it.
 
 Every value is sent in one request only, so a value that is held twice was stored twice. What became of a request that
-was not answered is not known: it is there as a whole, or not at all.
+was not answered, or accepted only, is not known: it is there as a whole, or not at all.
 
 `held` is what a reader found: of each partition of each topic the values in the order they came, with their offsets.
 """
@@ -22,7 +22,7 @@ import pyarrow as pa
 from delta_log.readers import read_table
 from tests.support.serving import wait_for
 
-Fate = Literal["unknown", "answered", "refused"]
+Fate = Literal["unknown", "accepted", "answered", "refused"]
 #: Of one partition, what was read of it: offset and value.
 Rows = list[tuple[int, bytes]]
 Held = dict[tuple[str, int], Rows]
@@ -76,6 +76,10 @@ class HttpLedger:
             self.fault(f"{sent.by} sent {len(sent.values)} values and was told {list(places)}")
         sent.fate, sent.places = "answered", list(places)
 
+    def accepted(self, sent: Sent) -> None:
+        """It will be stored, if the server is not killed."""
+        sent.fate = "accepted"
+
     def refused(self, sent: Sent) -> None:
         """Nothing of it was stored, said the answer."""
         sent.fate = "refused"
@@ -100,8 +104,11 @@ class HttpLedger:
     def unknown(self) -> list[Sent]:
         return [sent for sent in self.sent if sent.fate == "unknown"]
 
-    def check(self, held: Held) -> None:
-        """Everything that was answered is held, once, in order, at its place; everything else as a whole or not."""
+    def check(self, held: Held, *, killed: bool = True) -> None:
+        """Everything that was answered is held, once, in order, at its place; everything else as a whole or not.
+
+        Unless a server was `killed`, everything that was accepted is held, too.
+        """
         _demand(not self.faults, "; ".join(self.faults[:5]))
         where = _places(held)
         newest: dict[tuple[str, str, int], int] = {}
@@ -112,6 +119,7 @@ class HttpLedger:
                 _demand(places == sent.places, f"the {name} was told {sent.places[:3]}, is at {places[:3]}")
             present = [place for place in places if place is not None]
             _demand(sent.fate != "refused" or not present, f"the {name} is stored")
+            _demand(killed or sent.fate != "accepted" or bool(present), f"the {name} is lost")
             _demand(len(present) in (0, len(places)), f"the {name} is there in parts: {len(present)} of {len(places)}")
             _check_order(name, present, sent, newest)
         _demand(not where, f"nobody sent {list(where)[:5]}")

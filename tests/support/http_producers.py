@@ -140,7 +140,9 @@ class Producer:
                 self._ledger.fault(f"{self.name} was told no version: {answer.headers}")
         elif answer.status in (429, 503) and b'"not_attempted"' in answer.body:
             self._ledger.refused(sent)
-        elif answer.status != 202:
+        elif answer.status == 202:
+            self._ledger.accepted(sent)
+        else:
             self._ledger.fault(f"{self.name} was answered {answer.status} {answer.body[:500]!r}")
 
 
