@@ -1,4 +1,8 @@
-"""What v3 answers with: Confluent's resources, each with links to itself and to what belongs to it. Pure."""
+"""What v3 answers with: Confluent's resources, each with links to itself and to what belongs to it. Pure.
+
+A link leads on, but where Confluent's schema requires the member and there is no such resource here: access control,
+settings and replicas of brokers, groups, reassignments. Clients made from that schema refuse an answer without it.
+"""
 
 from __future__ import annotations
 

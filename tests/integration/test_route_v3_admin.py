@@ -32,32 +32,49 @@ def test_there_is_one_broker_where_the_client_found_it(app: HttpApp):
         assert error_code(app.get(here(app, f"/brokers/{broker_id}"))) == (404, 404)
 
 
-def links(of: Any) -> list[str]:
+def links(of: Any, kind: str = "", member: str = "") -> list[tuple[str, str, str]]:
+    """Each link with the kind of resource and the member that has it."""
     if isinstance(of, dict):
-        own = [value for name, value in of.items() if name in ("self", "related") and isinstance(value, str)]
-        return own + [link for value in of.values() for link in links(value)]
-    return [link for value in of for link in links(value)] if isinstance(of, list) else []
+        kind = of.get("kind", kind)
+        own = [(kind, member, value) for name, value in of.items() if name in ("self", "related")]
+        return own + [link for name, value in of.items() for link in links(value, kind, name)]
+    return [link for value in of for link in links(value, kind, member)] if isinstance(of, list) else []
 
 
-def test_links_lead_on_but_for_what_a_single_broker_has_not(app: HttpApp):
+#: Confluent's schema requires these members, and there is nothing here that they could lead to.
+REQUIRED = {
+    ("KafkaCluster", "acls"),
+    ("KafkaCluster", "broker_configs"),
+    ("KafkaCluster", "consumer_groups"),
+    ("KafkaCluster", "partition_reassignments"),
+    ("KafkaBroker", "configs"),
+    ("KafkaBroker", "partition_replicas"),
+    ("KafkaTopic", "partition_reassignments"),
+    ("KafkaPartition", "reassignment"),
+}
+
+
+def test_every_link_leads_on_but_for_those_that_the_schema_requires(app: HttpApp):
     app.log.create_topic("orders", 2)
-    absent = ("acls", "broker-configs", "consumer-groups", "reassignment", "brokers/1/configs", "partition-replicas")
-    open_links, seen = [f"{BASE}/v3/clusters"], set()
+    open_links, seen, nowhere = [("", "", f"{BASE}/v3/clusters")], set[str](), set[tuple[str, str]]()
     while open_links:
-        link = open_links.pop()
-        if link in seen or link.endswith(absent):
-            continue
-        seen.add(link)
+        kind, member, link = open_links.pop()
         answer = app.get(link.removeprefix(BASE))
-        assert answer.status_code == 200, link
-        open_links += links(answer.json())
+        if (kind, member) in REQUIRED:
+            assert error_code(answer) == (404, 404), "it leads on: take it from the list, and from http-api.md"
+            nowhere.add((kind, member))
+            continue
+        assert answer.status_code == 200, (kind, member, link)
+        open_links += [found for found in links(answer.json()) if found[2] not in seen]
+        seen.add(link)
+    assert nowhere == REQUIRED
     assert f"{BASE}{here(app, '/topics/orders/partitions/1/replicas/1')}" in seen
     assert f"{BASE}{here(app, '/topics/orders/configs/retention.ms')}" in seen
 
 
 def test_links_begin_with_the_address_that_the_client_uses(app: HttpApp):
     headers = {"x-forwarded-proto": "https", "x-forwarded-host": "a.example", "x-forwarded-prefix": "/kafka"}
-    for link in links(app.get(here(app), headers=headers).json()):
+    for _, _, link in links(app.get(here(app), headers=headers).json()):
         assert link.startswith("https://a.example/kafka/v3/clusters")
 
 
@@ -196,9 +213,30 @@ def test_partitions_offsets_and_replicas_are_described(app: HttpApp):
     assert partition["leader"]["related"] == f"{BASE}{path}/1/replicas/1"
     offsets = app.get(f"{path}/1/offset").json()
     assert (offsets["earliest_offset"], offsets["latest_offset"]) == (0, 1)
-    replica = app.get(f"{path}/1/replicas/1").json()
-    assert (replica["is_leader"], replica["is_in_sync"], replica["broker_id"]) == (True, True, 1)
-    assert app.get(f"{path}/1/replicas").json()["data"] == [replica]
+
+
+def test_the_only_replica_of_a_partition_is_described_in_the_shape_of_confluent(app: HttpApp):
+    app.log.create_topic("orders", 2)
+    path = here(app, "/topics/orders/partitions/1/replicas")
+    replica = {
+        "kind": "KafkaReplica",
+        "metadata": {
+            "self": f"{BASE}{path}/1",
+            "resource_name": f"crn:///kafka={app.log.cluster_id}/topic=orders/partition=1/replica=1",
+        },
+        "cluster_id": app.log.cluster_id,
+        "topic_name": "orders",
+        "partition_id": 1,
+        "broker_id": 1,
+        "is_leader": True,
+        "is_in_sync": True,
+        "broker": {"related": f"{BASE}{here(app, '/brokers/1')}"},
+    }
+    assert app.get(f"{path}/1").json() == replica
+    listed = {"kind": "KafkaReplicaList", "metadata": {"self": f"{BASE}{path}", "next": None}, "data": [replica]}
+    assert app.get(path).json() == listed
+    for broker in ("2", "0", "x", "01"):
+        assert error_code(app.get(f"{path}/{broker}")) == (404, 404)
 
 
 def test_what_is_not_there_is_not_found(app: HttpApp):
