@@ -16,6 +16,7 @@ from delta_log.errors import NotOwner, Overloaded
 from delta_log.live import Live
 from delta_log.log_reader import Reading
 from delta_log.opening import Running, Settings, own, own_producers
+from delta_log.plain_record import prepare_plain_record
 from delta_log.producer_epochs import bump_epoch, check_transactional_id, fresh_identity
 from delta_log.producer_order import OrderedDoor
 from delta_log.request import prepare_arrow, prepare_records
@@ -115,9 +116,11 @@ class Appending(Reading):
         self, topic: str, records: Sequence[Record], producer: ProducerStamp | None
     ) -> tuple[Live, Request]:
         live = self._writable(topic, producer)
-        request = prepare_records(
-            live.rules, records, first_null=live.next_null, now_ms=self._clock_ms(), stamp=producer
-        )
+        now_ms, request = self._clock_ms(), None
+        if producer is None and not isinstance(records, Record) and len(records) == 1:
+            request = prepare_plain_record(live.rules, records[0], first_null=live.next_null, now_ms=now_ms)
+        if request is None:
+            request = prepare_records(live.rules, records, first_null=live.next_null, now_ms=now_ms, stamp=producer)
         live.next_null += request.nulls
         return live, request
 
