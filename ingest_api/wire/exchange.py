@@ -149,7 +149,7 @@ class Exchange:
 
     async def receive(self) -> Message:
         while True:
-            if not self.answered and (self.whole or not self.hung_up):
+            if not self.answered:
                 if self._parts or (self.whole and not self._told_end):
                     return self._next_piece()
                 if self.expects_continue and not self.whole and not self.started:

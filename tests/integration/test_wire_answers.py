@@ -254,6 +254,19 @@ def test_a_body_that_came_unasked_is_not_asked_for():
         assert client.read_answer().status == 200
 
 
+def test_a_body_that_there_is_not_is_never_asked_for():
+    async def app(scope, receive, send):
+        await receive()
+        waiting = asyncio.create_task(receive())
+        await asyncio.sleep(0)
+        await reply(send, b"x")
+        assert (await waiting)["type"] == "http.disconnect"
+
+    with serve(app) as served, served.client() as client:
+        assert client.ask(GET[:-2] + b"Expect: 100-continue\r\n\r\n").status == 200
+        assert client.ask(GET).status == 200
+
+
 def test_a_body_that_is_not_wanted_is_not_asked_for_and_the_connection_ends(loop):
     with serve(answering(start(413), piece(b"no")), loop) as served, served.client() as client:
         answer = client.ask(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")

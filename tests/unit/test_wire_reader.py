@@ -97,3 +97,16 @@ def test_what_was_read_does_not_stay_in_memory():
     reader.give(GET[:-2] + b"A: " + b"b" * 30_000 + b"\r\n\r\n")
     assert reader.read_head()
     assert len(reader._last) < 100
+
+
+@pytest.mark.parametrize(
+    "begun", [b"3\r\nabcd", b"3\r\nabc\rd", b"g", b"3;\0", b"3;a\rb", b"0\r\nA: \x01", b"0\r\nA: b\rc"]
+)
+def test_a_chunked_body_that_can_only_be_unsound_is_refused_before_its_line_ends(begun):
+    head = b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert read([head + begun])[2] == 400
+
+
+@pytest.mark.parametrize("begun", [b"\x16\x03\x01", b"get ", b"GET /\n", b"GET / HTTP/1.1\r\nA: \0", b"\rG", b" "])
+def test_a_head_that_can_only_be_unsound_is_refused_before_it_ends(begun):
+    assert read([begun])[2] == 400
