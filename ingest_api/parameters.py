@@ -60,7 +60,8 @@ class Clamped:
         return self.most if len(text) > _MOST_DIGITS else min(max(int(text), self.least), self.most)
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "integer", "format": "int64", "minimum": 0}
+        """Without a format: numbers past 64 bits are taken, too."""
+        return {"type": "integer", "minimum": 0}
 
     def __str__(self) -> str:
         return f"a whole number, 0 or more; it is clamped to {self.least} to {self.most}"
