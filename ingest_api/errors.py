@@ -1,6 +1,6 @@
 """What goes wrong, and what a client is told of it: one table from the log's errors to HTTP.
 
-    400 429 4xx   nothing was stored and never will be: change the request
+    4xx           nothing was stored and never will be: change the request
     503           not now; nothing was stored; `retriable` says whether trying again can help
     504           unknown: it may or may not be stored
     500           a fault of ours; unknown as well
