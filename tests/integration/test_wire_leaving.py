@@ -109,6 +109,16 @@ def test_half_a_chunked_body_is_never_taken_for_a_whole_one(loop):
     assert app.seen == []
 
 
+def test_an_app_learns_of_a_refused_body_at_once_though_the_client_stays(loop):
+    app = Recorder()
+    with serve(app, loop, PATIENT, linger_s=60.0) as served, served.client() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        wait_for(lambda: app.scopes)
+        assert client.ask(b"g").status == 400
+        assert wait_for(lambda: app.gone) == 1
+        assert served.counts.open == 1
+
+
 def test_who_has_sent_all_may_say_so_and_still_reads_its_answers(loop):
     with serve(Recorder(), loop, PATIENT) as served, served.client() as client:
         client.send(POST + GET + GET)
