@@ -28,6 +28,7 @@ HASTY = WireLimits(
     sweep_s=0.05,
 )
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+OLD = b"GET / HTTP/1.0\r\n\r\n"
 
 
 @dataclass
@@ -166,6 +167,24 @@ class Recorder:
 async def reply(send: Any, body: bytes, status: int = 200, headers: Any = ()) -> None:
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
     await send({"type": "http.response.body", "body": body})
+
+
+def answering(*messages: Any) -> Any:
+    """An app that sends these."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for message in messages:
+            await send(message)
+
+    return app
+
+
+def start(status: int = 200, *headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def piece(body: bytes, *, more: bool = False) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": body, "more_body": more}
 
 
 class _Config:

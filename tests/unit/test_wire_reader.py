@@ -107,6 +107,12 @@ def test_a_chunked_body_that_can_only_be_unsound_is_refused_before_its_line_ends
     assert read([head + begun])[2] == 400
 
 
+def test_extensions_and_trailers_are_bounded_before_the_body_ends():
+    head = b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for begun in ((b"1;" + b"e" * 1000 + b"\r\na\r\n") * 9, b"0\r\n" + b"A: b\r\n" * 1500, b"1;" + b"e" * 9000):
+        assert read([head + begun])[2] == 400
+
+
 @pytest.mark.parametrize("begun", [b"\x16\x03\x01", b"get ", b"GET /\n", b"GET / HTTP/1.1\r\nA: \0", b"\rG", b" "])
 def test_a_head_that_can_only_be_unsound_is_refused_before_it_ends(begun):
     assert read([begun])[2] == 400
