@@ -119,6 +119,7 @@ class Banner:
 
 
 def _say(*lines: str) -> None:
-    # Whoever started the server may read none of it.
+    # Whoever started the server may read none of it. One write, so that no line of the log comes between.
     with contextlib.suppress(OSError):
-        print(*lines, sep="\n", flush=True)
+        sys.stdout.write("\n".join((*lines, "")))
+        sys.stdout.flush()
