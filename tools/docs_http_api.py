@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from marked_page import put_between
+
 from delta_log import Log
 from ingest_api.app import list_operations
 from ingest_api.bodies import Bodies
@@ -58,11 +60,7 @@ def render_tables(operations: Sequence[Operation]) -> str:
 
 def put_tables(page: str, tables: str) -> str:
     """The page with what stands between the marks replaced."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page lacks {BEGIN!r} or {END!r} after it")
-    return f"{before}{BEGIN}\n{tables}\n{END}{after}"
+    return put_between(page, tables, BEGIN, END)
 
 
 def _routes(operations: Sequence[Operation]) -> list[str]:

@@ -13,6 +13,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from marked_page import put_between
+
 from ingest_api.settings import GROUPS, SETTINGS, Setting
 from ingest_api.settings_sources import toml_key, toml_value
 
@@ -52,11 +54,7 @@ def render_file(settings: Sequence[Setting] = SETTINGS) -> str:
 
 def put_tables(page: str, tables: str) -> str:
     """The page with what stands between the marks replaced."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page lacks {BEGIN!r} or {END!r} after it")
-    return f"{before}{BEGIN}\n{tables}\n{END}{after}"
+    return put_between(page, tables, BEGIN, END)
 
 
 def _table_row(setting: Setting) -> str:

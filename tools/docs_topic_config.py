@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from marked_page import put_between
+
 from delta_log.topic_settings import INT64_MAX, SETTINGS, OneOf, Setting, Share, SomeOf, Whole
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "topic-config.md"
@@ -28,11 +30,7 @@ def render_table(settings: Sequence[Setting] = SETTINGS) -> str:
 
 def put_table(page: str, table: str) -> str:
     """The page with what stands between the marks replaced."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page lacks {BEGIN!r} or {END!r} after it")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    return put_between(page, table, BEGIN, END)
 
 
 def _default(setting: Setting) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from dataclasses import replace
 from types import ModuleType
@@ -15,7 +14,7 @@ from ingest_api.media import Format
 from ingest_api.openapi import ERRORS
 from ingest_api.operations import Operation
 from ingest_api.settings import SETTINGS, Setting
-from tests.architecture.project_files import ROOT
+from tests.architecture.project_files import ROOT, load_tool
 
 #: Settings of connections that limit nothing.
 NO_LIMITS = ("drain_timeout_ms", "cors_origins")
@@ -23,12 +22,7 @@ NO_LIMITS = ("drain_timeout_ms", "cors_origins")
 
 @pytest.fixture(scope="module")
 def docs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_http_api", ROOT / "tools" / "docs_http_api.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("docs_http_api")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from ingest_api.settings import SETTINGS, ServerSettings, Setting
 from ingest_api.settings_sources import NOT_OURS, choose_settings, toml_key
 from lakelog.commands.serve import configure
-from tests.architecture.project_files import list_files
+from tests.architecture.project_files import list_files, load_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = {"jobs", "consumer_groups", "tools"}
@@ -24,12 +23,7 @@ ALL = pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.n
 
 @pytest.fixture(scope="module")
 def docs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_server_settings", ROOT / "tools" / "docs_server_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("docs_server_settings")
 
 
 @pytest.fixture(scope="module")

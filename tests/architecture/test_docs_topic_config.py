@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -10,18 +9,14 @@ from types import ModuleType
 import pytest
 
 from delta_log.topic_settings import SETTINGS, Setting
+from tests.architecture.project_files import load_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def docs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_topic_config", ROOT / "tools" / "docs_topic_config.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("docs_topic_config")
 
 
 @pytest.fixture(scope="module")
