@@ -48,4 +48,4 @@ class EnvelopeWriter:
             self._separator = b","
 
     def end(self) -> bytes:
-        return b"]"
+        return b"]\n"

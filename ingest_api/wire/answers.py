@@ -12,7 +12,7 @@ from ingest_api.wire.faults import Fault
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
-_FAILED: Final = b'{"error_code":50000,"message":"internal error","outcome":"unknown"}'
+_FAILED: Final = b'{"error_code":50000,"message":"internal error","outcome":"unknown"}\n'
 
 
 _PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
@@ -105,7 +105,7 @@ def refuse(fault: Fault, more: bytes, *, is_head: bool = False) -> bytes:
     if fault.not_attempted:
         content |= {"retriable": True, "outcome": "not_attempted"}
         headers.append((b"retry-after", b"1"))
-    body = json.dumps(content, separators=(",", ":")).encode()
+    body = json.dumps(content, separators=(",", ":")).encode() + b"\n"
     return _answer_whole(fault.status, headers, body, more, is_head=is_head)
 
 
