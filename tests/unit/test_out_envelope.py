@@ -48,7 +48,7 @@ def test_json_embeds_what_is_json_and_shows_the_rest_as_well_as_it_can():
 @pytest.mark.parametrize("embedded", ["binary", "json"])
 def test_nothing_to_show_is_an_empty_array(embedded):
     assert written(EnvelopeWriter("t", embedded), []) == b"[]\n"
-    assert written(EnvelopeWriter("t", embedded), [(0, []), (1, [batch_of([])])]) == b"[]"
+    assert written(EnvelopeWriter("t", embedded), [(0, []), (1, [batch_of([])])]) == b"[]\n"
 
 
 def test_several_fetches_make_one_array():
