@@ -18,7 +18,6 @@ Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 JSON: Final = b"application/json"
-V2_JSON: Final = b"application/vnd.kafka.v2+json"
 
 
 class BodyReader(Protocol):

@@ -9,13 +9,13 @@ import mmh3
 
 from delta_log import Fetched, TopicInfo
 from delta_log.errors import OffsetOutOfRange, UnknownPartition
+from delta_log.record_rules import LATEST_TIMESTAMP
 from delta_log.types import PartitionOffsets
 from ingest_api.call import Header
 from ingest_api.errors import Refusal
 from ingest_api.formats_out.events import format_event_id, parse_event_id
 from ingest_api.parameters import Clamped, OneOfKinds, Parameter, Text, Whole, Words
 
-LATEST_MS: Final = 253_402_300_799_999
 MIB: Final = 1024 * 1024
 MOST_WAIT_MS: Final = 60_000
 #: An answer that merges more could not be gone on with: where each partition is has to fit into one request head.
@@ -28,7 +28,7 @@ OFFSET: Final = Parameter(
 )
 ENDS: Final = Parameter("offset", Words(("earliest", "latest")), "Where to begin; `earliest` where nothing says it.")
 TIMESTAMP: Final = Parameter(
-    "timestamp", Whole(0, LATEST_MS), "Begin at the first record at or after this time, in milliseconds."
+    "timestamp", Whole(0, LATEST_TIMESTAMP), "Begin at the first record at or after this time, in milliseconds."
 )
 FROM: Final = Parameter(
     "from",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import unquote_to_bytes
 
+from delta_log.topic_settings import INT64_MAX
 from ingest_api.errors import Refusal
 
-INT64_MAX: Final = 2**63 - 1
 _SHOWN: Final = 100
 #: No number of more digits fits into 64 bits.
 _MOST_DIGITS: Final = 19

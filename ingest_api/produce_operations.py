@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from delta_log.record_rules import LATEST_TIMESTAMP
 from ingest_api.media import Format
 from ingest_api.operations import Content, Operation, Says
 from ingest_api.parameters import INT64_MAX, Parameter, Text, Whole
@@ -11,7 +12,6 @@ from ingest_api.produce_answers import Offsets, Ranges
 from ingest_api.routes_produce import PARAMETERS, Produce
 from ingest_api.tier import Tier
 
-LATEST_MS: Final = 253_402_300_799_999
 _INTEGER: Final[dict[str, Any]] = {"type": "integer", "format": "int64"}
 _BASE64: Final[dict[str, Any]] = {
     "type": ["string", "null"],
@@ -39,7 +39,7 @@ def envelope_schema(embedded: dict[str, Any]) -> dict[str, Any]:
             "key": embedded,
             "value": embedded,
             "partition": _INTEGER | {"type": ["integer", "null"], "minimum": 0, "maximum": 2**31 - 1},
-            "timestamp": _INTEGER | {"type": ["integer", "null"], "minimum": 0, "maximum": LATEST_MS},
+            "timestamp": _INTEGER | {"type": ["integer", "null"], "minimum": 0, "maximum": LATEST_TIMESTAMP},
             "headers": _HEADERS,
         },
     }
@@ -72,7 +72,7 @@ HEADERS: Final = (
     Parameter("Lakelog-Key", Text(), "Of octets: the key as UTF-8; `%xx` stands for a byte.", "header"),
     Parameter("Lakelog-Key-Base64", Text(), "Of octets: the key as base64.", "header"),
     Parameter("Lakelog-Partition", Whole(0, 2**31 - 1), "Of octets: the partition.", "header"),
-    Parameter("Lakelog-Timestamp", Whole(0, LATEST_MS), "Of octets: milliseconds since 1970.", "header"),
+    Parameter("Lakelog-Timestamp", Whole(0, LATEST_TIMESTAMP), "Of octets: milliseconds since 1970.", "header"),
     Parameter("Lakelog-Header", Text(), "Of octets: the record's headers, each `name=base64`.", "header"),
 )
 _SHAPES: Final[dict[str, Any]] = {

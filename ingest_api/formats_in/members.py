@@ -9,10 +9,10 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from delta_log.record_rules import LATEST_TIMESTAMP
+from delta_log.topic_settings import INT64_MAX
 from delta_log.types import Header
 from ingest_api.formats_in.faults import Fault
 from ingest_api.formats_in.strict_json import (
-    INT64_MAX,
     INT64_MIN,
     MOST_NESTED,
     decode_base64,

@@ -17,11 +17,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from delta_log.record_rules import LATEST_TIMESTAMP
+from delta_log.topic_settings import INT64_MAX
 from delta_log.types import Header, Record
 from ingest_api.errors import Refusal
 from ingest_api.formats_in.faults import Fault, shown
 from ingest_api.formats_in.members import MOST_HEADERS, check_header_bytes
-from ingest_api.formats_in.strict_json import INT64_MAX, decode_base64
+from ingest_api.formats_in.strict_json import decode_base64
 
 KEY: Final = b"lakelog-key"
 KEY_BASE64: Final = b"lakelog-key-base64"

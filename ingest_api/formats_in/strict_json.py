@@ -22,7 +22,6 @@ MOST_NESTED: Final = 100
 #: Every level takes two bytes at least.
 SURELY_SHALLOW: Final = 2 * MOST_NESTED + 1
 INT64_MIN: Final = -(2**63)
-INT64_MAX: Final = 2**63 - 1
 #: What msgspec raises for a body that it cannot read.
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 WHITE: Final = b" \t\r\n"

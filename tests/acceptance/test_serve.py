@@ -1,4 +1,7 @@
-"""`lakelog serve` as people run it: it starts in one sentence or refuses in one, and a stop leaves nothing behind."""
+"""`lakelog serve` as people run it: it starts in one sentence or refuses in one, and a stop leaves nothing behind.
+
+It is long, as every way to start in vain is tried on the real program.
+"""
 
 from __future__ import annotations
 

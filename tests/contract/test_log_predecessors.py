@@ -1,4 +1,7 @@
-"""Requests of one producer overtake each other on their way: each is stored once, and in the producer's order."""
+"""Requests of one producer overtake each other on their way: each is stored once, and in the producer's order.
+
+It is long, as threads, tasks and both are each tried with every way that waiting can end.
+"""
 
 import asyncio
 import random

@@ -1,4 +1,7 @@
-"""Producer ids are handed out once; the epochs of those with a name only rise, over crashes, folds and deletions."""
+"""Producer ids are handed out once; the epochs of those with a name only rise, over crashes, folds and deletions.
+
+It is long, as it holds a state machine beside the examples that explain it.
+"""
 
 import asyncio
 import threading

@@ -1,4 +1,7 @@
-"""What an operator asks: /healthz, /readyz, /metrics, /_health and the root of the server."""
+"""What an operator asks: /healthz, /readyz, /metrics, /_health and the root of the server.
+
+It is long by the metrics, which are checked name by name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Producing by v3: objects in, receipts out, each for itself."""
+"""Producing by v3: objects in, receipts out, each for itself.
+
+It is long, as every type of key and value has its receipts and refusals in one table.
+"""
 
 from __future__ import annotations
 

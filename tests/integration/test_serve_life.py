@@ -1,4 +1,7 @@
-"""The life of a server around an app: it listens before the log is open, and ends in order and in time."""
+"""The life of a server around an app: it listens before the log is open, and ends in order and in time.
+
+It is long, as a start and a stop can be interrupted in many places, and each is a story.
+"""
 
 from __future__ import annotations
 

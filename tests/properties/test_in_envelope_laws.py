@@ -1,4 +1,7 @@
-"""Laws of the v2 envelope, against a slow reader that shares no code with it and knows only the json module."""
+"""Laws of the v2 envelope, against a slow reader that shares no code with it and knows only the json module.
+
+It is long by that reader.
+"""
 
 from __future__ import annotations
 

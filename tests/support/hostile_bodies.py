@@ -1,6 +1,7 @@
 """Request bodies that must be refused, as data: the decoders' tests and those of the server read the same table.
 
-A server that has the topic, with one partition, must answer `status` to each, and nothing may be stored.
+A server that has the topic, with one partition, must answer `status` to each, and nothing may be stored. It is
+long, as a table is.
 """
 
 from __future__ import annotations
