@@ -1,0 +1,24 @@
+"""Each topic by itself: its partitions are cut into runs, one for each of its subscribers.
+
+With n partitions and m subscribers each run has n // m of them, and the first n % m runs one more. Equal
+partitions of equally divided topics so meet at the same member. Outcomes equal those of Kafka's RangeAssignor
+without racks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from consumer_groups.assignors.subscribers import Assignment, Subscriber, TopicPartition, group_topics, order_members
+
+
+def assign_range(subscribers: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
+    owned: dict[str, list[TopicPartition]] = {subscriber.member_id: [] for subscriber in subscribers}
+    for topic, members in group_topics(order_members(subscribers), partitions).items():
+        least, longer_runs = divmod(partitions[topic], len(members))
+        start = 0
+        for place, member in enumerate(members):
+            end = start + least + (place < longer_runs)
+            owned[member.member_id] += [TopicPartition(topic, partition) for partition in range(start, end)]
+            start = end
+    return {member_id: frozenset(its) for member_id, its in owned.items()}
