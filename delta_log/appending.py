@@ -20,7 +20,7 @@ from delta_log.plain_record import prepare_plain_record
 from delta_log.producer_epochs import bump_epoch, check_transactional_id, fresh_identity
 from delta_log.producer_order import OrderedDoor
 from delta_log.request import prepare_arrow, prepare_records
-from delta_log.request_parts import ARROW_FROM, Request
+from delta_log.request_parts import LARGE, Request
 from delta_log.types import Appended, ProducerIdentity, ProducerStamp, Record
 
 _ROOM_EVERY_S: Final = 0.01
@@ -42,7 +42,7 @@ class Appending(Reading):
 
     def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
         """Store all of the records or none. Returns when they are durable."""
-        if isinstance(records, Record) or len(records) < ARROW_FROM:
+        if isinstance(records, Record) or len(records) < LARGE:
             live, request = self._prepare_records(topic, records, producer)
         else:
             with self._preparing:

@@ -56,8 +56,8 @@ def refuse_types(keys: Sequence[object], values: Sequence[object]) -> None:
                 raise InvalidRecord(index, f"its {name} must be bytes or null, not {type(content).__name__}")
 
 
-def explicit_partitions(partitions: list[int | None]) -> list[int | None] | None:
-    return None if partitions.count(None) == len(partitions) else partitions
+def explicit_partitions(partitions: list[int | None] | None) -> list[int | None] | None:
+    return None if partitions is None or partitions.count(None) == len(partitions) else partitions
 
 
 def check_partitions(rules: Rules, explicit: Sequence[int | None]) -> None:
@@ -70,8 +70,8 @@ def check_partitions(rules: Rules, explicit: Sequence[int | None]) -> None:
             raise UnknownPartition(rules.topic, partition, rules.partitions)
 
 
-def check_timestamps(rules: Rules, given: list[int | None], now_ms: int) -> int | list[int]:
-    if given.count(None) == len(given):
+def check_timestamps(rules: Rules, given: list[int | None] | None, now_ms: int) -> int | list[int]:
+    if given is None or given.count(None) == len(given):
         return now_ms
     low, high = time_bounds(rules, now_ms)
     for index, timestamp in enumerate(given):
@@ -92,8 +92,8 @@ def time_bounds(rules: Rules, now_ms: int) -> tuple[int, int]:
     return max(0, now_ms - rules.before_ms), min(LATEST_TIMESTAMP, now_ms + rules.after_ms)
 
 
-def check_headers(column: list[tuple[Header, ...] | None]) -> list[tuple[Header, ...] | None] | None:
-    if not any(column):
+def check_headers(column: list[tuple[Header, ...] | None] | None) -> list[tuple[Header, ...] | None] | None:
+    if column is None or not any(column):
         return None
     for index, headers in enumerate(column):
         if headers is not None:

@@ -15,6 +15,7 @@ from delta_log.arrow_columns import content_bytes, read_columns
 from delta_log.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from delta_log.partitioner import assign_array, assign_partitions
 from delta_log.producers import check_stamp
+from delta_log.record_columns import Contents, RecordColumns
 from delta_log.record_rules import (
     BYTES_OR_NULL,
     HEADER_BOUND,
@@ -51,15 +52,16 @@ def prepare_records(
         raise InvalidRecord(0, "a request needs at least one record")
     if stamp is not None:
         check_stamp(stamp, len(records))
-    keys = [record.key for record in records]
-    values = [record.value for record in records]
+    given = RecordColumns.of(records)
+    values = given.values
+    keys: Contents = [None] * len(values) if given.keys is None else given.keys
     if not (set(map(type, keys)) <= BYTES_OR_NULL and set(map(type, values)) <= BYTES_OR_NULL):
         refuse_types(keys, values)
     if rules.keys_required and None in keys:
         raise InvalidRecord(keys.index(None), f"{rules.topic} is compacted: a record needs a key")
-    timestamps = check_timestamps(rules, [record.timestamp for record in records], now_ms)
-    headers = check_headers([record.headers for record in records])
-    explicit = explicit_partitions([record.partition for record in records])
+    timestamps = check_timestamps(rules, given.timestamps, now_ms)
+    headers = check_headers(given.headers)
+    explicit = explicit_partitions(given.partitions)
     block = RowBlock(keys, values, timestamps, headers, None if stamp is None else stamp.sequence)
 
     def assign(partitions: int) -> tuple[list[int], int]:
@@ -69,14 +71,14 @@ def prepare_records(
     assignment, nulls = assign(rules.partitions)
     if explicit is not None:
         check_partitions(rules, explicit)
-    parts = block_parts(block, assignment, rules.partitions, stamp)
+    parts = block_parts(block, assignment, rules.partitions)
     size = sum(len(part.payload) for part in parts)
     if largest_record(size, headers) > rules.max_bytes:
         check_sizes(rules.max_bytes, keys, values, headers)
     request = Request(parts, assignment, len(records), size, now_ms, rules.partitions, nulls)
     if stamp is not None:
         request.stamp, request.reassign = stamp, lambda partitions: assign(partitions)[0]
-        request.digest = content_digest(encode_block(RowBlock(keys, values, _given_times(records), headers)), explicit)
+        request.digest = content_digest(encode_block(RowBlock(keys, values, _given_times(given), headers)), explicit)
     return request
 
 
@@ -120,8 +122,10 @@ def prepare_arrow(
     return request
 
 
-def _given_times(records: Sequence[Record]) -> int | list[int]:
-    return [-1 if record.timestamp is None else record.timestamp for record in records]
+def _given_times(given: RecordColumns) -> list[int]:
+    if given.timestamps is None:
+        return [-1] * len(given)
+    return [-1 if timestamp is None else timestamp for timestamp in given.timestamps]
 
 
 def _check_arrow_sizes(limit: int, content: pa.RecordBatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import mmh3
 import msgspec
@@ -13,11 +13,12 @@ import pyarrow as pa
 from delta_log.errors import InvalidRecord
 from delta_log.frames import ARROW, ROWS, checksum
 from delta_log.murmur2 import Numbers
-from delta_log.rows import ArrowRows, RowBlock, Rows, content_batch, encode_arrow, encode_block, merge_blocks
+from delta_log.rows import ArrowRows, RowBlock, Rows, encode_arrow, encode_block, merge_blocks
 from delta_log.types import ProducerStamp
 
-#: From so many records on a request is Arrow as soon as it is checked.
-ARROW_FROM: Final = 64
+T = TypeVar("T")
+#: From so many records on what goes to one partition is a frame of its own, and is kept as its bytes.
+LARGE: Final = 64
 
 
 class Part(msgspec.Struct, gc=False):
@@ -45,36 +46,44 @@ class Request(msgspec.Struct):
     reassign: Callable[[int], Sequence[int]] | None = None
 
 
-def block_parts(block: RowBlock, assignment: Sequence[int], partitions: int, stamp: ProducerStamp | None) -> list[Part]:
-    """A few records stay rows; many become Arrow at once, here, where the other threads need not wait for it."""
-    if len(block) >= ARROW_FROM:
-        return arrow_parts(content_batch([block]), assignment, partitions, stamp)
+def block_parts(block: RowBlock, assignment: list[int], partitions: int) -> list[Part]:
     try:
-        return [_block_part(partition, rows) for partition, rows in _split(block, assignment)]
+        return [_block_part(partition, rows) for partition, rows in _split(block, assignment, partitions)]
     except OverflowError as error:
         raise InvalidRecord(0, str(error)) from error
 
 
-def _split(block: RowBlock, assignment: Sequence[int]) -> list[tuple[int, RowBlock]]:
+def _split(block: RowBlock, assignment: list[int], partitions: int) -> list[tuple[int, RowBlock]]:
     """One dense block for each partition that is touched, each in the request's order."""
-    first = assignment[0]
-    if len(assignment) == 1 or assignment.count(first) == len(assignment):
+    first, count = assignment[0], len(assignment)
+    if count == 1 or assignment.count(first) == count:
         return [(first, block)]
+    turn = assignment[:partitions]
+    if len(set(turn)) == len(turn) and (turn * (count // len(turn) + 1))[:count] == assignment:
+        # In turn, as null keys are: each takes a slice.
+        strides = sorted((partition, at) for at, partition in enumerate(turn))
+        return [(partition, _gather(block, range(count)[at :: len(turn)])) for partition, at in strides]
     places: dict[int, list[int]] = {}
     for index, partition in enumerate(assignment):
         places.setdefault(partition, []).append(index)
     return [(partition, _gather(block, places[partition])) for partition in sorted(places)]
 
 
-def _gather(block: RowBlock, indexes: list[int]) -> RowBlock:
+def _gather(block: RowBlock, indexes: range | list[int]) -> RowBlock:
     first = block.sequences
     return RowBlock(
-        [block.keys[index] for index in indexes],
-        [block.values[index] for index in indexes],
-        block.timestamps if isinstance(block.timestamps, int) else [block.timestamps[index] for index in indexes],
-        None if block.headers is None else [block.headers[index] for index in indexes],
+        _pick(block.keys, indexes),
+        _pick(block.values, indexes),
+        block.timestamps if isinstance(block.timestamps, int) else _pick(block.timestamps, indexes),
+        None if block.headers is None else _pick(block.headers, indexes),
         [first + index for index in indexes] if isinstance(first, int) else None,
     )
+
+
+def _pick(column: list[T], indexes: range | list[int]) -> list[T]:
+    if isinstance(indexes, range):
+        return column[indexes.start : indexes.stop : indexes.step]
+    return list(map(column.__getitem__, indexes))
 
 
 def _block_part(partition: int, rows: RowBlock) -> Part:

@@ -17,7 +17,7 @@ from delta_log.errors import LakelogError, TopicClosed, UnknownTopic
 from delta_log.frames import PRODUCERS, ROWS, Frame, checksum
 from delta_log.live import PRODUCERS_TABLE, Live, producer_payload
 from delta_log.producers import ProducerRow, Producers, Repeat, Undo
-from delta_log.request_parts import Part, Request, merge_parts
+from delta_log.request_parts import LARGE, Part, Request, merge_parts
 from delta_log.tail import Tail
 from delta_log.turns import Unit
 from delta_log.types import Appended, OffsetRange, ProducerStamp
@@ -112,7 +112,7 @@ class Sequencer:
         base, tail.next = tail.next, tail.next + count
         group.tails[id(tail)] = tail
         run = group.runs.get(id(tail))
-        if request.stamp is None and part.kind == ROWS:
+        if request.stamp is None and part.kind == ROWS and count < LARGE:
             if run is None:
                 group.runs[id(tail)] = Run(live, base, [part], request.timestamp_ms)
             else:

@@ -18,7 +18,8 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from delta_log.errors import Corruption
-from delta_log.frames import ARROW, Frame, Place, checksum
+from delta_log.frames import ARROW, ROWS, Frame, Place, checksum
+from delta_log.request_parts import LARGE
 from delta_log.rows import Run, decode_arrow, decode_block, to_batches
 from delta_log.types import ProducerStamp
 
@@ -26,11 +27,19 @@ _log = logging.getLogger(__name__)
 
 #: What a row costs beside its bytes when it is held as Python objects.
 _ROW_OVERHEAD: Final = 100
+#: From so many rows on making them Arrow together gains nothing, and they are many objects at a time.
+_ROWS_AT_ONCE: Final = 4096
+
+
+def keeps_bytes(frame: Frame) -> bool:
+    """Many rows are kept as the bytes of their frame: a thousand objects cost more to hold than to make again."""
+    return frame.kind == ROWS and frame.count >= LARGE
 
 
 def held_bytes(frame: Frame) -> int:
     """About what the rows of a frame cost while they are kept at hand."""
-    return frame.length if frame.kind == ARROW else frame.length + _ROW_OVERHEAD * frame.count
+    plain = frame.kind == ARROW or keeps_bytes(frame)
+    return frame.length if plain else frame.length + _ROW_OVERHEAD * frame.count
 
 
 class PayloadReader(Protocol):
@@ -39,7 +48,7 @@ class PayloadReader(Protocol):
 
 @dataclass(slots=True)
 class Chunk:
-    """A run of offsets: as rows, as Arrow, or only as a place in the journal."""
+    """A run of offsets: as rows, as the bytes of its frame, as Arrow, or only as a place in the journal."""
 
     base_offset: int
     count: int
@@ -172,16 +181,18 @@ def load_batches(chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.Rec
     """The rows of chunks as batches of the file schema, in order."""
     batches: list[pa.RecordBatch] = []
     runs: list[Run] = []
+    rows = 0
     for chunk in chunks:
         if chunk.lost:
             continue
+        if runs and (chunk.batch is not None or rows >= _ROWS_AT_ONCE):
+            batches += to_batches(runs)
+            runs, rows = [], 0
         if chunk.batch is None:
             runs.append(load_run(chunk, journal))
-            continue
-        if runs:
-            batches += to_batches(runs)
-            runs = []
-        batches.append(chunk.batch)
+            rows += chunk.count
+        else:
+            batches.append(chunk.batch)
     return batches + to_batches(runs) if runs else batches
 
 
@@ -198,7 +209,7 @@ def load_payload(chunk: Chunk, journal: PayloadReader) -> bytes:
 def load_run(chunk: Chunk, journal: PayloadReader) -> Run:
     if chunk.run is not None:
         return chunk.run
-    payload = load_payload(chunk, journal)
+    payload = load_payload(chunk, journal) if chunk.payload is None else chunk.payload
     frame = chunk.frame
     rows: Any = decode_arrow(payload) if frame.kind == ARROW else decode_block(payload)
     stamp = None if frame.stamp is None else ProducerStamp(*frame.stamp, 0)

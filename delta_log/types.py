@@ -8,6 +8,7 @@ hold microseconds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 import msgspec
 
@@ -24,8 +25,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     partition: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
+class OffsetRange(msgspec.Struct, frozen=True, gc=False):
     """A dense run of offsets that one request was given in one partition."""
 
     partition: int
@@ -58,8 +58,7 @@ class ProducerIdentity:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """The answer to a durable request.
 
     `ranges` has one entry per touched partition, in order of partition; it is empty when a duplicate is so old that
@@ -74,16 +73,11 @@ class Appended:
 
     def offsets(self) -> list[int]:
         """The offset of each record of the request, in the request's order; empty where that is not known."""
-        following = {r.partition: r.base_offset for r in self.ranges}
         if len(self.ranges) == 1:
             only = self.ranges[0]
-            return list(range(only.base_offset, only.next_offset))
-        result: list[int] = []
-        for partition in self.partitions:
-            offset = following[partition]
-            result.append(offset)
-            following[partition] = offset + 1
-        return result
+            return list(range(only.base_offset, only.base_offset + only.count))
+        following = {given.partition: count(given.base_offset) for given in self.ranges}
+        return list(map(next, map(following.__getitem__, self.partitions)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from delta_log.request_parts import Part, Request
 from delta_log.rows import Run
 from delta_log.sequencer import Group, Sequencer
 from delta_log.statistics import JournalMeter
-from delta_log.tail import Chunk, Tail, held_bytes, wake_all
+from delta_log.tail import Chunk, Tail, held_bytes, keeps_bytes, wake_all
 from delta_log.turns import AloneTurn, ThreadUnit, Turn, Turns
 from delta_log.types import Appended, ProducerStamp
 
@@ -161,8 +161,7 @@ class Writer:
         written = zip(group.frames, group.payloads, places, group.parts, strict=True)
         for frame, payload, place, (live, index, part, stamp) in written:
             tail = live.tails[index]
-            chunk = self._chunk(frame, place, part, stamp)
-            chunk.payload = payload if part is None else None
+            chunk = self._chunk(frame, place, part, stamp, payload)
             tail.add(chunk)
             ends[tail] = frame.next_offset
             owner = pending.setdefault(live, PendingGroup([]))
@@ -244,9 +243,16 @@ class Writer:
         for unit in group.units:
             unit.deliver()
 
-    def _chunk(self, frame: Frame, place: Place, part: Part | None, stamp: ProducerStamp | None) -> Chunk:
+    def _chunk(
+        self, frame: Frame, place: Place, part: Part | None, stamp: ProducerStamp | None, payload: bytes
+    ) -> Chunk:
         """What the tail holds of a frame that was just written."""
-        size = held_bytes(frame)
-        keep = part is not None and self.untabled < self.limits.memory_bytes
-        run = Run(frame.base_offset, part.rows, stamp) if keep and part is not None else None
-        return Chunk(frame.base_offset, frame.count, size, frame, place, run)
+        chunk = Chunk(frame.base_offset, frame.count, held_bytes(frame), frame, place)
+        if part is None:
+            chunk.payload = payload
+        elif self.untabled < self.limits.memory_bytes:
+            if keeps_bytes(frame):
+                chunk.payload = payload
+            else:
+                chunk.run = Run(frame.base_offset, part.rows, stamp)
+        return chunk

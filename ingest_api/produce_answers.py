@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from delta_log import Appended
 
-_START, _END = '{"offsets":[', '],"key_schema_id":null,"value_schema_id":null}\n'
-_EACH = '{"partition":%d,"offset":%d,"error_code":null,"error":null}'
-_ONE = (_START + _EACH + _END).encode()
+_HEAD: Final = b'{"offsets":[{"partition":'
+_OFFSET: Final = b',"offset":'
+_EACH_END: Final = b',"error_code":null,"error":null}'
+_TAIL: Final = b'],"key_schema_id":null,"value_schema_id":null}\n'
+_ONE: Final = _HEAD + b"%d" + _OFFSET + b"%d" + _EACH_END + _TAIL
 
 
 class Place(msgspec.Struct):
@@ -48,11 +52,13 @@ def offsets_answer(appended: Appended, count: int) -> bytes:
     """An entry for each of `count` records."""
     if appended.duplicate:
         return _duplicate_answer(appended, count)
-    offsets = appended.offsets()
-    if len(offsets) == 1:
-        return _ONE % (appended.partitions[0], offsets[0])
-    places = [_EACH % place for place in zip(appended.partitions, offsets, strict=True)]
-    return "".join((_START, ",".join(places), _END)).encode()
+    if count == 1:
+        (only,) = appended.ranges
+        return _ONE % (only.partition, only.base_offset)
+    # The numbers in two lists and the words between them by replacing: no step of it is one for each record.
+    places = msgspec.json.encode(list(zip(appended.partitions, appended.offsets(), strict=True)))
+    spread = places[2:-2].replace(b"],[", b"|").replace(b",", _OFFSET)
+    return b"".join((_HEAD, spread.replace(b"|", _EACH_END + b',{"partition":'), _EACH_END, _TAIL))
 
 
 def ranges_answer(appended: Appended) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,7 +38,7 @@ _DEFAULTS: Final = {parameter.name: parameter.default for parameter in PARAMETER
 _IN_LOOP: Final = 512 * 1024
 
 Options = dict[str, Any]
-Submission = list[Record] | pa.Table
+Submission = Sequence[Record] | pa.Table
 
 
 class Produce:

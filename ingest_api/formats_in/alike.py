@@ -7,17 +7,14 @@ asking each record what it has. A guess decides how long it takes, never what co
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from functools import lru_cache
-from itertools import repeat, starmap
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
-from msgspec.structs import astuple
 
-from delta_log.types import Record
+from delta_log.record_columns import Contents, RecordColumns
 from ingest_api.formats_in.members import Embedded, Int64OrNull, TimestampOrNull
 from ingest_api.formats_in.rows import Read, are_shallow, count_inner
 
@@ -57,18 +54,15 @@ def decoder_alike(names: tuple[str, ...], embedded: Embedded, top: type[Any]) ->
 
 def read_alike(rows: list[Any], names: tuple[str, ...], embedded: Embedded, partition: int | None) -> Read:
     colons, clear = len(names) * len(rows), True
-    if embedded == "binary" and partition is None:
-        return list(starmap(Record, map(astuple, rows))), colons, clear
     columns: dict[str, list[Any]] = {name: list(map(attrgetter(name), rows)) for name in names}
     if embedded == "json":
         for name in {"value", "key"}.intersection(names):
             texts = list(map(bytes, columns[name]))
             colons, clear = colons + count_inner(texts), clear and are_shallow(texts)
             columns[name] = [None if text == b"null" else text for text in texts] if b"null" in texts else texts
-    # Of the columns this one alone always ends, with the last record: what is absent elsewhere goes on for ever.
-    places: Iterable[int | None] = columns.get("partition") or repeat(None, len(rows))
+    values: Contents = columns["value"] if "value" in columns else [None] * len(rows)
+    places = columns.get("partition")
     if partition is not None:
-        clear = clear and {None, partition}.issuperset(columns.get("partition", ()))
-        places = repeat(partition, len(rows))
-    given = [columns.get(name, repeat(None)) for name in ("value", "key", "timestamp")]
-    return list(map(Record, *given, repeat(None), places)), colons, clear
+        clear = clear and {None, partition}.issuperset(places or ())
+        places = [partition] * len(rows)
+    return RecordColumns(values, columns.get("key"), columns.get("timestamp"), None, places), colons, clear

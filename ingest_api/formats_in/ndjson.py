@@ -17,14 +17,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Final
 
 import msgspec
 from msgspec import Raw
-from msgspec.structs import replace
 
-from delta_log.types import Record
+from delta_log.record_columns import RecordColumns
 from ingest_api.errors import Refusal
 from ingest_api.formats_in.faults import MOST_NAMED, Fault, Faults, refuse_count, refuse_records
 from ingest_api.formats_in.members import check_record
@@ -54,7 +52,7 @@ _skip: Final = msgspec.json.Decoder(Raw).decode
 
 def decode_lines(
     body: bytes, *, key_pointer: str | None, envelope: bool, most_records: int, partition: int | None = None
-) -> list[Record]:
+) -> RecordColumns:
     """The records of a request, all for `partition` where one is given. A Refusal names each bad line."""
     if envelope and key_pointer is not None:
         raise Refusal(422, "key and envelope exclude each other: a record object has its own key")
@@ -80,27 +78,28 @@ def _split(body: bytes, most: int) -> list[bytes]:
     return [line.strip(WHITE) for line in content.split(b"\n")]
 
 
-def _read_values(lines: list[bytes], steps: tuple[str, ...] | None, partition: int | None) -> list[Record] | None:
+def _read_values(lines: list[bytes], steps: tuple[str, ...] | None, partition: int | None) -> RecordColumns | None:
     for line in lines:
         _skip(line)
     if not are_shallow(lines):
         return None
-    keys = repeat(None) if steps is None else [find_key(line, steps) for line in lines]
-    return list(map(Record, lines, keys, repeat(None), repeat(None), repeat(partition)))
+    keys = None if steps is None else [find_key(line, steps) for line in lines]
+    return RecordColumns([*lines], keys, partitions=None if partition is None else [partition] * len(lines))
 
 
-def _read_rows(lines: list[bytes], partition: int | None) -> list[Record] | None:
+def _read_rows(lines: list[bytes], partition: int | None) -> RecordColumns | None:
     records, colons, clear = read_json([_as_row(line) for line in lines], partition)
     if (not clear or count_colons(b"".join(lines)) != colons) and _find_faults(
         lines, envelope=True, partition=partition
     ):
         return None
-    return [_with_bytes(record) for record in records]
+    return _with_bytes(records)
 
 
-def _with_bytes(record: Record) -> Record:
-    key, value = _unwrap(record.key), _unwrap(record.value)
-    return record if key is record.key and value is record.value else replace(record, key=key, value=value)
+def _with_bytes(records: RecordColumns) -> RecordColumns:
+    keys = records.keys if records.keys is None else list(map(_unwrap, records.keys))
+    values = list(map(_unwrap, records.values))
+    return RecordColumns(values, keys, records.timestamps, records.headers, records.partitions)
 
 
 def _unwrap(text: bytes | None) -> bytes | None:
@@ -135,4 +134,4 @@ def _check_line(line: bytes, *, envelope: bool, partition: int | None) -> None:
             raise Fault(f"it is nested deeper than {MOST_NESTED} levels")
         return
     check_record(Raw(line), "json", partition)
-    _with_bytes(read_json([_as_row(line)], None)[0][0])
+    _with_bytes(read_json([_as_row(line)], None)[0])

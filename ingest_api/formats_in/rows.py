@@ -1,22 +1,23 @@
 """Decoded record objects as records, any member of which may be absent. Knows no envelope. Pure.
 
-The loops are spelled out, once for each kind of embedded value: a call for each member would cost more than the
-decoding. What they answer: the records; the colons in the body that those account for; and whether nothing in them
-needs an exact look.
+What is answered: the records; the colons in the body that those account for; and whether nothing in them needs an
+exact look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from delta_log.types import Record
+from delta_log.record_columns import Contents, RecordColumns
 from ingest_api.formats_in.members import GivenHeader, Int64, Timestamp, header_pairs
 from ingest_api.formats_in.strict_json import SURELY_SHALLOW, count_colons, is_shallow
 
-Read = tuple[list[Record], int, bool]
+T = TypeVar("T")
+Read = tuple[RecordColumns, int, bool]
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -36,67 +37,58 @@ class JsonRow(_Row, gc=False):
 
 
 def read_binary(rows: Sequence[BinaryRow], partition: int | None) -> Read:
-    records: list[Record] = []
-    colons, clear = 0, True
-    for row in rows:
-        key, value, timestamp, place, headers = row.key, row.value, row.timestamp, row.partition, row.headers
-        if key is UNSET:
-            key = None
-        else:
-            colons += 1
-        if value is UNSET:
-            value = None
-        else:
-            colons += 1
-        if timestamp is UNSET:
-            timestamp = None
-        else:
-            colons += 1
-        if place is UNSET:
-            place = partition
-        else:
-            colons += 1
-            if partition is not None:
-                clear, place = clear and place in (None, partition), partition
-        pairs = None
-        if headers is not UNSET:
-            pairs = header_pairs(headers) if headers else None
-            colons += 1 + _members_of(headers)
-        records.append(Record(value, key, timestamp, pairs, place))
-    return records, colons, clear
+    keys, of_keys = _column([row.key for row in rows])
+    values, of_values = _column([row.value for row in rows])
+    return _read(rows, values, keys, of_values + of_keys, partition)
 
 
 def read_json(rows: Sequence[JsonRow], partition: int | None) -> Read:
-    records: list[Record] = []
-    texts: list[bytes] = []
-    colons, clear = 0, True
-    for row in rows:
-        key, value, timestamp, place, headers = row.key, row.value, row.timestamp, row.partition, row.headers
-        if key is UNSET:
-            key = None
-        else:
-            texts.append(key := bytes(key))
-        if value is UNSET:
-            value = None
-        else:
-            texts.append(value := bytes(value))
-        if timestamp is UNSET:
-            timestamp = None
-        else:
-            colons += 1
-        if place is UNSET:
-            place = partition
-        else:
-            colons += 1
-            if partition is not None:
-                clear, place = clear and place in (None, partition), partition
-        pairs = None
-        if headers is not UNSET:
-            pairs = header_pairs(headers) if headers else None
-            colons += 1 + _members_of(headers)
-        value, key = None if value == b"null" else value, None if key == b"null" else key
-        records.append(Record(value, key, timestamp, pairs, place))
-    return records, colons + len(texts) + count_inner(texts), clear and are_shallow(texts)
+    keys, of_keys = _texts([row.key for row in rows])
+    values, of_values = _texts([row.value for row in rows])
+    texts = [text for column in (keys, values) if column is not None for text in column if text is not None]
+    colons = of_values + of_keys + count_inner(texts)
+    return _read(rows, _nulled(values), _nulled(keys), colons, partition, clear=are_shallow(texts))
+
+
+def _read(
+    rows: Sequence[_Row],
+    values: Contents | None,
+    keys: Contents | None,
+    colons: int,
+    partition: int | None,
+    *,
+    clear: bool = True,
+) -> Read:
+    timestamps, of_timestamps = _column([row.timestamp for row in rows])
+    places, of_places = _column([row.partition for row in rows])
+    headers, of_headers = _column([row.headers for row in rows])
+    pairs = None
+    if headers is not None:
+        pairs = [header_pairs(given) if given else None for given in headers]
+        of_headers += sum(map(_members_of, headers))
+    if partition is not None:
+        clear = clear and (places is None or {None, partition}.issuperset(places))
+        places = [partition] * len(rows)
+    contents: Contents = [None] * len(rows) if values is None else values
+    columns = RecordColumns(contents, keys, timestamps, pairs, places)
+    return columns, colons + of_timestamps + of_places + of_headers, clear
+
+
+def _column(given: Sequence[T | UnsetType | None]) -> tuple[list[T | None] | None, int]:
+    """A member of all records, and of how many; None where it is of none."""
+    absent = given.count(UNSET)
+    if absent == len(given):
+        return None, 0
+    return [None if content is UNSET else content for content in given], len(given) - absent
+
+
+def _texts(given: list[Raw | UnsetType]) -> tuple[Contents | None, int]:
+    column, count = _column(given)
+    return None if column is None else [None if text is None else bytes(text) for text in column], count
+
+
+def _nulled(texts: Contents | None) -> Contents | None:
+    return [None if text == b"null" else text for text in texts] if texts and b"null" in texts else texts
 
 
 def count_inner(texts: Sequence[bytes]) -> int:
