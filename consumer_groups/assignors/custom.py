@@ -20,7 +20,7 @@ def load_function(name: str) -> Callable[..., object]:
         raise NotLoadable("a custom assignor is named module:function")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module that is a program leaves when it is imported
         raise NotLoadable(f"{module_name} cannot be imported: {error!r}") from error
     function = getattr(module, function_name, None)
     if not isinstance(function, FunctionType):

@@ -56,5 +56,5 @@ def _place(subscriber: Subscriber) -> tuple[bool, bytes, bytes]:
 
 
 def _java_order(text: str) -> bytes:
-    """Names are ordered by their UTF-16 code units as in Java, so that an astral character stands where it does there."""
+    """Names are ordered by their UTF-16 code units as in Java: an astral character comes before U+E000."""
     return text.encode("utf-16-be", "surrogatepass")
