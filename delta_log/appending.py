@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from delta_log.async_append import LoopDoor
-from delta_log.errors import NotOwner, Overloaded
+from delta_log.errors import InvalidRecord, NotOwner, Overloaded
 from delta_log.live import Live
 from delta_log.log_reader import Reading
 from delta_log.opening import Running, Settings, own, own_producers
@@ -36,17 +36,18 @@ class Appending(Reading):
         self._running = running
         self._settings = settings
         self._clock_ms = clock_ms
-        self._door = OrderedDoor(running.writer, LoopDoor(running.writer), settings.producer_wait_s)
+        self._loops = LoopDoor(running.writer)
+        self._door = OrderedDoor(running.writer, self._loops, settings.producer_wait_s)
         #: Many threads with large requests would starve those that write the tables: only so many prepare at once.
         self._preparing = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
     def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
         """Store all of the records or none. Returns when they are durable."""
         if isinstance(records, Record) or len(records) < LARGE:
-            live, request = self._prepare_records(topic, records, producer)
+            live, request = self._prepare(topic, records, producer)
         else:
             with self._preparing:
-                live, request = self._prepare_records(topic, records, producer)
+                live, request = self._prepare(topic, records, producer)
         self._wait_for_room(live, request.size)
         return self._door.append(live, request)
 
@@ -55,7 +56,7 @@ class Appending(Reading):
     ) -> Appended:
         """The same for columns key and value, and optionally partition, timestamp and headers."""
         with self._preparing:
-            live, request = self._prepare_arrow(topic, table, producer)
+            live, request = self._prepare(topic, table, producer)
         self._wait_for_room(live, request.size)
         return self._door.append(live, request)
 
@@ -89,6 +90,20 @@ class Appending(Reading):
         self._running.writer.check_room(live, request.size)
         return self._door.append_async(live, request)
 
+    def queue_up(
+        self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch
+    ) -> asyncio.Future[Appended] | None:
+        """`append_async` in one step, for a loop with many requests: the answer is awaited alone.
+
+        None where the loop would have to wait before: nothing was done then, and `append_async` does it.
+        """
+        known = self._running.catalog.opened(topic)
+        if known is None or not known.owned or type(records) is Record or len(records) >= _PREPARED_IN_LOOP:
+            return None
+        request = self._make_request(self._writable(topic, None), records, None)
+        self._running.writer.check_room(known, request.size)
+        return self._loops.queue_up(known, request)
+
     def init_producer(self, transactional_id: str | None = None) -> ProducerIdentity:
         """Who an idempotent producer is: an id that nobody has, or, under a name, the next epoch of that name.
 
@@ -108,30 +123,27 @@ class Appending(Reading):
     def _prepare(
         self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch, producer: ProducerStamp | None
     ) -> tuple[Live, Request]:
-        if isinstance(records, pa.Table | pa.RecordBatch):
-            return self._prepare_arrow(topic, records, producer)
-        return self._prepare_records(topic, records, producer)
-
-    def _prepare_records(
-        self, topic: str, records: Sequence[Record], producer: ProducerStamp | None
-    ) -> tuple[Live, Request]:
         live = self._writable(topic, producer)
-        now_ms, request = self._clock_ms(), None
-        if producer is None and not isinstance(records, Record) and len(records) == 1:
-            request = prepare_plain_record(live.rules, records[0], first_null=live.next_null, now_ms=now_ms)
-        if request is None:
-            request = prepare_records(live.rules, records, first_null=live.next_null, now_ms=now_ms, stamp=producer)
-        live.next_null += request.nulls
-        return live, request
+        return live, self._make_request(live, records, producer)
 
-    def _prepare_arrow(
-        self, topic: str, table: pa.Table | pa.RecordBatch, producer: ProducerStamp | None
-    ) -> tuple[Live, Request]:
-        live = self._writable(topic, producer)
-        whole = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
-        request = prepare_arrow(live.rules, whole, first_null=live.next_null, now_ms=self._clock_ms(), stamp=producer)
+    def _make_request(
+        self, live: Live, records: Sequence[Record] | pa.Table | pa.RecordBatch, producer: ProducerStamp | None
+    ) -> Request:
+        if isinstance(records, Record):
+            raise InvalidRecord(0, "a request is a sequence of records, not one record")
+        rules, first, now_ms = live.rules, live.next_null, self._clock_ms()
+        if isinstance(records, pa.RecordBatch):
+            records = pa.Table.from_batches([records])
+        if isinstance(records, pa.Table):
+            request = prepare_arrow(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
+        else:
+            request = None
+            if producer is None and len(records) == 1:
+                request = prepare_plain_record(rules, records[0], first_null=first, now_ms=now_ms)
+            if request is None:
+                request = prepare_records(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
         live.next_null += request.nulls
-        return live, request
+        return request
 
     def _writable(self, topic: str, producer: ProducerStamp | None) -> Live:
         """The topic, its table ours, and the producers' table too where one is needed."""

@@ -26,10 +26,13 @@ class LoopDoor:
         self._of_thread = threading.local()
 
     async def append(self, live: Live, request: Request) -> Appended:
+        return await self.queue_up(live, request)
+
+    def queue_up(self, live: Live, request: Request) -> asyncio.Future[Appended]:
         unit = LoopUnit(self._writer, live, request, self._mailbox())
         if self._writer.turns.enter(unit):
             unit.lead()
-        return await unit.future
+        return unit.future
 
     def _mailbox(self) -> Mailbox:
         loop = asyncio.get_running_loop()

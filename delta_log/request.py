@@ -46,8 +46,6 @@ def prepare_records(
     stamp: ProducerStamp | None = None,
 ) -> Request:
     """Check records and split them. The first record that breaks a rule refuses all; nothing is stored then."""
-    if isinstance(records, Record):
-        raise InvalidRecord(0, "a request is a sequence of records, not one record")
     if not records:
         raise InvalidRecord(0, "a request needs at least one record")
     if stamp is not None:

@@ -7,6 +7,7 @@ other route goes through FastAPI. All are declared as `Operation`s, from which t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import CoroutineType
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -70,23 +71,21 @@ class TierApp(FastAPI):
             self.openapi_schema = document(self._operations, version=VERSION)
         return self.openapi_schema
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> CoroutineType[Any, Any, None]:
         if scope["type"] == "http":
             raw: bytes = scope["raw_path"]
             if len(raw) > 1 and raw.endswith(b"/"):
                 raw = raw[:-1]
             match scope["method"], raw.split(b"/"):
                 case "POST", [b"", b"topics", topic]:
-                    await self._edge.perform(self._produce, {"topic": topic}, scope, receive, send)
-                    return
+                    return self._edge.perform(self._produce, {"topic": topic}, scope, receive, send)
                 case "GET", [b"", b"topics", topic, b"partitions", partition, b"records"]:
                     path = {"topic": topic, "partition": partition}
-                    await self._edge.perform(self._fetch, path, scope, receive, send)
-                    return
+                    return self._edge.perform(self._fetch, path, scope, receive, send)
                 case _:
                     # Still encoded: what is between two slashes stays there. A colon means the same either way.
                     scope["path"] = raw.replace(b"%3A", b":").replace(b"%3a", b":").decode("latin-1")
-        await super().__call__(scope, receive, send)
+        return super().__call__(scope, receive, send)
 
     def _endpoint(self, operation: Operation) -> Any:
         async def endpoint(request: Request) -> Response:

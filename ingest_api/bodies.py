@@ -16,6 +16,7 @@ _CODED_IN_LOOP: Final = 16 * 1024
 _DECODED_IN_LOOP: Final = 256 * 1024
 #: What is being decoded is counted only once its size is known, so only so many are at a time.
 _DECODING: Final = 2
+_PLAIN: Final = "bodies.plain"
 
 
 class ClientGone(Exception):
@@ -30,6 +31,17 @@ class Bodies:
         self._most_in_all = most_in_all
         self._decoding = asyncio.Semaphore(_DECODING)
         self.held = 0
+
+    def take_small(self, call: Call) -> bytes | None:
+        """The body of a request that needs no decoding, is not counted, and is there; else it is to be read."""
+        at_once = call.at_once
+        if at_once is None:
+            return None
+        try:
+            plain = call.notes[_PLAIN]
+        except KeyError:
+            plain = call.notes[_PLAIN] = _is_small_and_plain(call)
+        return at_once.take_body() if plain else None
 
     async def read(self, call: Call) -> bytes:
         """The body of a request, decoded. What it holds is given back by `release`."""
@@ -87,3 +99,8 @@ class Bodies:
             raise try_again("too many bodies are in memory at once; try again", code=50306)
         self.held += size - call.held
         call.held = size
+
+
+def _is_small_and_plain(call: Call) -> bool:
+    fields = dict(call.headers)
+    return b"content-encoding" not in fields and int(fields.get(b"content-length", _SMALL)) < _SMALL

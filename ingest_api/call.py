@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 
 from ingest_api.errors import Refusal
 from ingest_api.parameters import Parameter, parse_query
+from ingest_api.wire.asgi import AT_ONCE, AtOnce
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,18 +19,25 @@ Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 JSON: Final = b"application/json"
+_BODILESS: Final = frozenset((204, 304))
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class BodyReader(Protocol):
     """Who reads bodies within the limits."""
 
+    def take_small(self, call: Call) -> bytes | None: ...
+
     async def read(self, call: Call) -> bytes: ...
 
 
 class Call:
-    """A request. `path` holds the parameters of its path, decoded; `held` is the memory that its body takes."""
+    """A request. `path` holds the parameters of its path, decoded; `held` is the memory that its body takes.
 
-    __slots__ = ("_bodies", "held", "path", "receive", "scope")
+    `at_once` is what a wire of ours offers beyond ASGI; `notes` what was worked out of the very same head before.
+    """
+
+    __slots__ = ("_bodies", "at_once", "held", "notes", "path", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive, path: Mapping[str, str], bodies: BodyReader) -> None:
         self.scope = scope
@@ -37,6 +45,9 @@ class Call:
         self.path = path
         self.held = 0
         self._bodies = bodies
+        at_once: AtOnce | None = scope.get("extensions", _NOTHING).get(AT_ONCE)
+        self.at_once = at_once
+        self.notes: dict[str, Any] = {} if at_once is None else at_once.notes
 
     @property
     def method(self) -> str:
@@ -64,6 +75,10 @@ class Call:
     def query(self, declared: Sequence[Parameter]) -> dict[str, Any]:
         return parse_query(self.scope["query_string"], declared)
 
+    def small_body(self) -> bytes | None:
+        """The body, if it is plain, small, and there; else it is to be read."""
+        return self._bodies.take_small(self)
+
     async def body(self) -> bytes:
         """All of the body, decoded, within the limits."""
         return await self._bodies.read(self)
@@ -83,6 +98,19 @@ def json_reply(
     content: object, status: int = 200, *, content_type: bytes = JSON, headers: Sequence[Header] = ()
 ) -> Reply:
     return Reply(status, msgspec.json.encode(content) + b"\n", content_type, headers)
+
+
+def is_plain(reply: Reply) -> bool:
+    """Whether it can be given at once: whole, with a body, and with no fields of its own."""
+    return (
+        not reply.headers and type(reply.body) is bytes and reply.status not in _BODILESS and bool(reply.content_type)
+    )
+
+
+def answer_at_once(at_once: AtOnce, reply: Reply, request_id: bytes) -> bool:
+    """Give a plain reply; False where its reader has to be waited for."""
+    fields = b"x-request-id: %b\r\ncontent-type: %b\r\n" % (request_id, reply.content_type)
+    return at_once.answer(reply.status, fields, cast("bytes", reply.body))
 
 
 async def send_reply(send: Send, reply: Reply, more: Sequence[Header], *, bodiless: bool = False) -> None:

@@ -11,14 +11,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from ingest_api.bodies import Bodies, ClientGone
-from ingest_api.call import JSON, Call, Receive, Reply, Scope, Send, send_reply
+from ingest_api.call import JSON, Call, Receive, Reply, Scope, Send, answer_at_once, is_plain, send_reply
 from ingest_api.errors import answer_error
 from ingest_api.operations import Operation
 from ingest_api.parameters import decode_percent
 from ingest_api.watch import Watch
 
 _log = logging.getLogger("lakelog.http")
-_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_SOUND_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+#: What is noted of a head.
+_REQUEST_ID: Final = "edge.request_id"
+_PATH: Final = "edge.path"
 
 
 class Edge:
@@ -34,38 +37,56 @@ class Edge:
         self, operation: Operation, path: Mapping[str, bytes], scope: Scope, receive: Receive, send: Send
     ) -> None:
         began = time.perf_counter()
-        request_id = self._request_id(scope)
         call = Call(scope, receive, {}, self._bodies)
+        request_id = self._request_id(call)
         reply: Reply | None = None
         try:
-            reply = await self._act(operation, call, path, request_id)
-            if reply is None:
+            try:
+                call.path = _decode_path(call, path)
+                reply = await operation.act(call)
+            except ClientGone:
+                self._watch.gone(operation.name)
                 return
-            await send_reply(send, reply, [(b"x-request-id", request_id)], bodiless=scope["method"] == "HEAD")
+            except Exception as error:  # noqa: BLE001 - whatever it is, its sender is answered
+                reply = _explain(error, request_id)
+            if call.at_once is not None and is_plain(reply):
+                if not answer_at_once(call.at_once, reply, request_id):
+                    await call.at_once.drain()
+            else:
+                await send_reply(send, reply, [(b"x-request-id", request_id)], bodiless=scope["method"] == "HEAD")
             self._watch.answered(operation.name, scope, reply, request_id, time.perf_counter() - began)
         finally:
-            self._bodies.release(call)
+            if call.held:
+                self._bodies.release(call)
             if reply is not None and reply.done is not None:
                 reply.done()
 
-    async def _act(
-        self, operation: Operation, call: Call, path: Mapping[str, bytes], request_id: bytes
-    ) -> Reply | None:
-        try:
-            call.path = {name: decode_percent(text) for name, text in path.items()}
-            return await operation.act(call)
-        except ClientGone:
-            self._watch.gone(operation.name)
-            return None
-        except Exception as error:  # noqa: BLE001 - whatever it is, its sender is answered
-            answer = answer_error(error)
-            if answer.status == 500:
-                _log.error("request %s failed in an unforeseen way", request_id.decode(), exc_info=error)
-            return Reply(answer.status, answer.body, JSON, answer.headers)
-
-    def _request_id(self, scope: Scope) -> bytes:
+    def _request_id(self, call: Call) -> bytes:
         """The client's own, so that a request can be followed through several programs, or a new one."""
-        for name, value in scope["headers"]:
-            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-                return value
-        return b"%s-%x" % (self._prefix, next(self._numbers))
+        try:
+            given = call.notes[_REQUEST_ID]
+        except KeyError:
+            given = call.notes[_REQUEST_ID] = _given_id(call)
+        return b"%s-%x" % (self._prefix, next(self._numbers)) if given is None else given
+
+
+def _given_id(call: Call) -> bytes | None:
+    for name, value in call.headers:
+        if name == b"x-request-id" and _SOUND_ID.fullmatch(value):
+            return value
+    return None
+
+
+def _decode_path(call: Call, path: Mapping[str, bytes]) -> Mapping[str, str]:
+    try:
+        return call.notes[_PATH]
+    except KeyError:
+        decoded = call.notes[_PATH] = {name: decode_percent(text) for name, text in path.items()}
+        return decoded
+
+
+def _explain(error: Exception, request_id: bytes) -> Reply:
+    answer = answer_error(error)
+    if answer.status == 500:
+        _log.error("request %s failed in an unforeseen way", request_id.decode(), exc_info=error)
+    return Reply(answer.status, answer.body, JSON, answer.headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -14,8 +14,8 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._due: dict[asyncio.Task[object], float] = {}
-        self._expired: set[asyncio.Task[object]] = set()
+        self._due: dict[asyncio.Future[Any], float] = {}
+        self._expired: set[asyncio.Future[Any]] = set()
         self._timed = False
 
     async def wait(self, awaited: Awaitable[T]) -> T:
@@ -23,11 +23,7 @@ class Patience:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("only a task can wait")
-        loop = task.get_loop()
-        self._due[task] = loop.time() + self.seconds
-        if not self._timed:
-            self._timed = True
-            loop.call_later(self.seconds, self._sweep, loop)
+        self.limit(task)
         try:
             return await awaited
         except asyncio.CancelledError:
@@ -35,16 +31,30 @@ class Patience:
                 raise
             raise TimeoutError from None
         finally:
-            self._due.pop(task, None)
+            self.lift(task)
             self._expired.discard(task)
+
+    def limit(self, future: asyncio.Future[Any]) -> None:
+        """A task is cancelled when its time is over, and any other future has a TimeoutError; until `lift`."""
+        loop = future.get_loop()
+        self._due[future] = loop.time() + self.seconds
+        if not self._timed:
+            self._timed = True
+            loop.call_later(self.seconds, self._sweep, loop)
+
+    def lift(self, future: asyncio.Future[Any]) -> None:
+        self._due.pop(future, None)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for task, due in list(self._due.items()):
+        for future, due in list(self._due.items()):
             if due > now:
                 loop.call_later(due - now, self._sweep, loop)
                 return
-            del self._due[task]
-            self._expired.add(task)
-            task.cancel()
+            del self._due[future]
+            if isinstance(future, asyncio.Task):
+                self._expired.add(future)
+                future.cancel()
+            elif not future.done():
+                future.set_exception(TimeoutError())
         self._timed = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -37,8 +37,20 @@ _DEFAULTS: Final = {parameter.name: parameter.default for parameter in PARAMETER
 #: Larger bodies are decoded by a thread, so that the loop goes on meanwhile.
 _IN_LOOP: Final = 512 * 1024
 
+#: What is noted of a head.
+_ASKED: Final = "produce.asked"
+
 Options = dict[str, Any]
 Submission = Sequence[Record] | pa.Table
+
+
+class Asked(NamedTuple):
+    """What the head of a request says."""
+
+    media: Format
+    options: Options
+    content_type: bytes
+    stamp: ProducerStamp | None
 
 
 class Produce:
@@ -49,42 +61,64 @@ class Produce:
         self._patience = Patience(tier.settings.request_timeout_ms / 1000)
         self._accepted = Accepted(tier.settings.max_bodies_bytes)
 
-    async def to_topic(self, call: Call) -> Reply:
-        return await self._produce(call, None)
+    def to_topic(self, call: Call) -> Coroutine[Any, Any, Reply]:
+        return self._produce(call, None)
 
     async def to_partition(self, call: Call) -> Reply:
         return await self._produce(call, read_partition(call))
 
     async def _produce(self, call: Call, partition: int | None) -> Reply:
         topic = call.path["topic"]
-        media = produce_format(call.header(b"content-type"), ACCEPTED)
-        options = _read_options(call, media) if call.scope["query_string"] else _DEFAULTS
-        content_type = plain_media_type(call.list_header(b"accept"))
-        stamp = read_stamp(call.headers)
-        body = await call.body()
+        try:
+            asked: Asked = call.notes[_ASKED]
+        except KeyError:
+            asked = call.notes[_ASKED] = _read_head(call)
+        body = call.small_body()
+        if body is None:
+            body = await call.body()
         if len(body) <= _IN_LOOP:
-            given = self._decode(call, media, body, options, partition)
+            given = self._decode(call, asked, body, partition)
         else:
-            given = await self._tier.in_thread(self._decode, call, media, body, options, partition)
+            given = await self._tier.in_thread(self._decode, call, asked, body, partition)
+        if asked.options is not _DEFAULTS or asked.stamp is not None:
+            return await self._store(topic, given, asked, len(body))
+        storing = self._tier.log.queue_up(topic, given)
+        if storing is None:
+            return await self._store(topic, given, asked, len(body))
+        self._patience.limit(storing)
+        try:
+            appended = await storing
+        except TimeoutError:
+            raise self._too_late() from None
+        finally:
+            self._patience.lift(storing)
+        self._tier.watch.produced(topic, len(given), len(body))
+        return _answer(asked, appended, len(given))
+
+    async def _store(self, topic: str, given: Submission, asked: Asked, size: int) -> Reply:
+        """With anything that was asked for beside storing it, or that has to be waited for."""
+        options, stamp = asked.options, asked.stamp
         if options["acks"] == "0":
-            await self._accept(topic, given, stamp, len(body))
-            return Reply(202, accepted_answer(len(given), as_ranges=media is Format.ARROW), content_type)
+            await self._accept(topic, given, stamp, size)
+            answer = accepted_answer(len(given), as_ranges=asked.media is Format.ARROW)
+            return Reply(202, answer, asked.content_type)
         began = asyncio.get_running_loop().time() if options["wait"] else 0.0
         appended = await self._in_time(self._append(topic, given, stamp))
-        self._tier.watch.produced(topic, len(given), len(body))
-        headers = [await self._table_version(topic, appended, began)] if options["wait"] else ()
-        answer = ranges_answer(appended) if media is Format.ARROW else offsets_answer(appended, len(given))
-        return Reply(200, answer, content_type, headers)
+        self._tier.watch.produced(topic, len(given), size)
+        reply = _answer(asked, appended, len(given))
+        if options["wait"]:
+            reply.headers = [await self._table_version(topic, appended, began)]
+        return reply
 
-    def _decode(self, call: Call, media: Format, body: bytes, options: Options, partition: int | None) -> Submission:
+    def _decode(self, call: Call, asked: Asked, body: bytes, partition: int | None) -> Submission:
         most = self._tier.settings.max_records
-        match media:
+        match asked.media:
             case Format.BINARY:
                 return decode_envelope(body, embedded="binary", partition=partition, most_records=most)
             case Format.JSON:
                 return decode_envelope(body, embedded="json", partition=partition, most_records=most)
             case Format.NDJSON:
-                pointer, envelope = options["key"], options["envelope"]
+                pointer, envelope = asked.options["key"], asked.options["envelope"]
                 return decode_lines(
                     body, key_pointer=pointer, envelope=envelope, partition=partition, most_records=most
                 )
@@ -118,7 +152,10 @@ class Produce:
         try:
             return await self._patience.wait(work)
         except TimeoutError:
-            raise OutcomeUnknown("the request", f"it took more than {self._patience.seconds:g} s") from None
+            raise self._too_late() from None
+
+    def _too_late(self) -> OutcomeUnknown:
+        return OutcomeUnknown("the request", f"it took more than {self._patience.seconds:g} s")
 
     async def _table_version(self, topic: str, appended: Appended, began: float) -> Header:
         """The records are stored, whatever becomes of their table until the time of the request is over."""
@@ -134,6 +171,17 @@ class Produce:
         if future.cancelled() or future.exception() is not None:
             return TABLE_VERSION, b"pending"
         return TABLE_VERSION, b"%d" % future.result()
+
+
+def _read_head(call: Call) -> Asked:
+    media = produce_format(call.header(b"content-type"), ACCEPTED)
+    options = _read_options(call, media) if call.scope["query_string"] else _DEFAULTS
+    return Asked(media, options, plain_media_type(call.list_header(b"accept")), read_stamp(call.headers))
+
+
+def _answer(asked: Asked, appended: Appended, count: int) -> Reply:
+    answer = ranges_answer(appended) if asked.media is Format.ARROW else offsets_answer(appended, count)
+    return Reply(200, answer, asked.content_type)
 
 
 def _read_options(call: Call, media: Format) -> Options:

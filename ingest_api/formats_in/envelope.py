@@ -11,12 +11,13 @@ name is not in the body; a plain one is, and has the exact look decide.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from delta_log.record_columns import RecordColumns
+from delta_log.types import Record
 from ingest_api.errors import Refusal
 from ingest_api.formats_in.alike import decoder_alike, guess_members, read_alike
 from ingest_api.formats_in.envelope_faults import check_envelope, check_record_count
@@ -52,14 +53,16 @@ _JSON: Final = msgspec.json.Decoder(_JsonTop)
 
 def decode_envelope(
     body: bytes, *, embedded: Embedded, partition: int | None = None, most_records: int
-) -> RecordColumns:
+) -> Sequence[Record]:
     """The records of a request, all for `partition` where one is given. A Refusal names each bad record."""
     if len(body) > _SMALLEST * most_records:
         check_record_count(body, most_records)
+    records: Sequence[Record] = ()
+    clear = False
     try:
         records, clear = _decode(body, embedded, partition)
     except (*UNREADABLE, Fault):
-        records, clear = RecordColumns([]), False
+        pass  # the exact look says what is wrong
     if not clear or not 1 <= len(records) <= most_records:
         check_envelope(body, embedded=embedded, partition=partition, most_records=most_records)
     if not records:
@@ -67,7 +70,7 @@ def decode_envelope(
     return records
 
 
-def _decode(body: bytes, embedded: Embedded, partition: int | None) -> tuple[RecordColumns, bool]:
+def _decode(body: bytes, embedded: Embedded, partition: int | None) -> tuple[Sequence[Record], bool]:
     """The records, and whether it is clear without an exact look that there is nothing wrong."""
     read = _decode_alike(body, embedded, partition) if len(body) >= _LARGE else None
     if read is not None:

@@ -93,7 +93,7 @@ def _read_rows(lines: list[bytes], partition: int | None) -> RecordColumns | Non
         lines, envelope=True, partition=partition
     ):
         return None
-    return _with_bytes(records)
+    return _with_bytes(RecordColumns.of(records))
 
 
 def _with_bytes(records: RecordColumns) -> RecordColumns:
@@ -134,4 +134,4 @@ def _check_line(line: bytes, *, envelope: bool, partition: int | None) -> None:
             raise Fault(f"it is nested deeper than {MOST_NESTED} levels")
         return
     check_record(Raw(line), "json", partition)
-    _with_bytes(read_json([_as_row(line)], None)[0])
+    _with_bytes(RecordColumns.of(read_json([_as_row(line)], None)[0]))

@@ -13,11 +13,12 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from delta_log.record_columns import Contents, RecordColumns
+from delta_log.types import Record
 from ingest_api.formats_in.members import GivenHeader, Int64, Timestamp, header_pairs
 from ingest_api.formats_in.strict_json import SURELY_SHALLOW, count_colons, is_shallow
 
 T = TypeVar("T")
-Read = tuple[RecordColumns, int, bool]
+Read = tuple[Sequence[Record], int, bool]
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -37,9 +38,23 @@ class JsonRow(_Row, gc=False):
 
 
 def read_binary(rows: Sequence[BinaryRow], partition: int | None) -> Read:
+    if len(rows) == 1:
+        plain = _read_plain(rows[0], partition)
+        if plain is not None:
+            return plain
     keys, of_keys = _column([row.key for row in rows])
     values, of_values = _column([row.value for row in rows])
     return _read(rows, values, keys, of_values + of_keys, partition)
+
+
+def _read_plain(row: BinaryRow, partition: int | None) -> Read | None:
+    """The commonest request by the shortest way: one record, of a value and perhaps a key."""
+    key, value = row.key, row.value
+    if value is UNSET or row.timestamp is not UNSET or row.partition is not UNSET or row.headers is not UNSET:
+        return None
+    if key is UNSET:
+        return [Record(value, None, None, None, partition)], 1, True
+    return [Record(value, key, None, None, partition)], 2, True
 
 
 def read_json(rows: Sequence[JsonRow], partition: int | None) -> Read:

@@ -20,6 +20,7 @@ _STATUS_LINES: Final = {n: f"HTTP/1.1 {n} {_PHRASES.get(n, '')}\r\n".encode() fo
 #: The fields that say how an answer is framed.
 _OURS: Final = frozenset((b"content-length", b"connection", b"transfer-encoding"))
 _BODILESS: Final = frozenset((204, 304))
+_CONNECTION: Final = (b"connection: close\r\n", b"connection: keep-alive\r\n")
 
 
 class AnswerHead(NamedTuple):
@@ -69,12 +70,16 @@ def plan_answer(
         framing = b"content-length: %d\r\n" % length
     elif chunked:
         framing = b"transfer-encoding: chunked\r\n"
-    if not keep_alive:
-        framing += b"connection: close\r\n"
-    elif is_old:
-        framing += b"connection: keep-alive\r\n"
+    if is_old or not keep_alive:
+        framing += _CONNECTION[keep_alive]
     data = _STATUS_LINES[status] + more + (_join(parts) if parts else b"") + framing + b"\r\n"
     return AnswerHead(data, bodiless, chunked, length, keep_alive)
+
+
+def head_of_whole(status: int, fields: bytes, more: bytes, size: int, *, is_old: bool, keep_alive: bool) -> bytes:
+    """The same for a whole answer with a body, by the shortest way: `fields` and `more` are sound lines."""
+    connection = b"" if keep_alive and not is_old else _CONNECTION[keep_alive]
+    return b"%b%b%bcontent-length: %d\r\n%b\r\n" % (_STATUS_LINES[status], more, fields, size, connection)
 
 
 def _promise(before: int | None, value: bytes) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -12,6 +12,28 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
+
+#: The name of what an exchange offers beyond ASGI among the extensions of a scope.
+AT_ONCE: Final = "lakelog.at_once"
+
+
+class AtOnce(Protocol):
+    """What takes several steps by ASGI, in one where all is at hand."""
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What an app noted of this head. Who meets the very same head again on this connection finds it here."""
+        ...
+
+    def take_body(self) -> bytes | None:
+        """The body, if all of it has arrived; else it is there to be received."""
+        ...
+
+    def answer(self, status: int, fields: bytes, body: bytes) -> bool:
+        """Give the whole answer, of a status that has a body; `fields` are sound lines. False: await `drain`."""
+        ...
+
+    async def drain(self) -> None: ...
 
 
 class ServerConfig(Protocol):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from ingest_api.wire.answers import CONTINUE, AnswerHead, frame_chunk, plan_answer
-from ingest_api.wire.asgi import App, Message, Scope
+from ingest_api.wire.answers import CONTINUE, AnswerHead, frame_chunk, head_of_whole, plan_answer
+from ingest_api.wire.asgi import AT_ONCE, App, Message, Scope
 from ingest_api.wire.head import Head
 from ingest_api.wire.outlet import Outlet
 
@@ -56,19 +56,15 @@ class Exchange:
         "expects_continue",
         "gone",
         "hung_up",
-        "scope",
         "task",
         "unread",
         "whole",
     )
 
-    def __init__(
-        self, line: Line, outlet: Outlet, loop: asyncio.AbstractEventLoop, scope: Scope, request: Head
-    ) -> None:
+    def __init__(self, line: Line, outlet: Outlet, loop: asyncio.AbstractEventLoop, request: Head) -> None:
         self._line = line
         self._outlet = outlet
         self._loop = loop
-        self.scope = scope
         self._request = request
         #: The client waits to be told to send its body.
         self.expects_continue = request.expects_continue
@@ -129,20 +125,21 @@ class Exchange:
         self.gone = True
         self.hang_up()
 
-    async def run(self, app: App) -> None:
+    async def run(self, app: App, scope: Scope) -> None:
+        scope["extensions"][AT_ONCE] = self
         try:
-            await app(self.scope, self.receive, self.send)
+            await app(scope, self.receive, self.send)
         except asyncio.CancelledError:
             self._line.failed(self)
             raise
         except Exception:  # noqa: BLE001 - whatever it is, its client is answered, or cut off
-            _log.exception("the app failed at %s", self.scope["raw_path"])
+            _log.exception("the app failed at %s", self._request.raw_path)
             self._line.failed(self)
         else:
             if self.hung_up and not self.answered:
                 self._line.abandoned(self)
             elif not self.answered:
-                _log.error("the app left %s without a whole answer", self.scope["raw_path"])
+                _log.error("the app left %s without a whole answer", self._request.raw_path)
                 self._line.failed(self)
         finally:
             self._line.ran(self)
@@ -172,6 +169,47 @@ class Exchange:
         else:
             self._line.make_room()
         return {"type": "http.request", "body": body, "more_body": not self.whole}
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        return self._request.notes
+
+    def take_body(self) -> bytes | None:
+        if not self.whole or self._told_end:
+            return None
+        parts = self._parts
+        self._told_end = True
+        if len(parts) == 1:
+            body = parts[0]
+            self._parts = []
+            self.unread = 0
+            return body
+        self._parts, self.unread = [], 0
+        return b"".join(parts)
+
+    def answer(self, status: int, fields: bytes, body: bytes) -> bool:
+        if self._start is not None or self.answered:
+            raise RuntimeError("an answer is started twice")
+        self.answered = True
+        if self.gone:
+            return True
+        request, line, outlet = self._request, self._line, self._outlet
+        keep_alive = request.keep_alive and self.whole and not line.draining
+        is_old = request.version == "1.0"
+        head = head_of_whole(status, fields, line.extra_headers(), len(body), is_old=is_old, keep_alive=keep_alive)
+        if request.method == "HEAD":
+            body = b""
+        if len(body) < _LARGE:
+            outlet.write(head + body)
+        else:
+            outlet.write_large(head, body)
+        if self._waiters:
+            self._wake()
+        line.answered(self, keep_alive=keep_alive)
+        return not outlet.paused
+
+    async def drain(self) -> None:
+        await self._outlet.drain()
 
     async def send(self, message: Message) -> None:
         kind = message["type"]

@@ -7,9 +7,10 @@ unknown methods. What it lets pass, and every field that frames a body, is check
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
+import msgspec
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from ingest_api.wire.asgi import Headers
@@ -37,8 +38,11 @@ _START: Final = re.compile(rb"[A-Z-]{1,20}(?: |\Z)")
 _LONGEST_LENGTH: Final = 18
 
 
-class Head(NamedTuple):
-    """A request head that is sound. `length` is None for a chunked body. It may be met again: nobody changes it."""
+class Head(msgspec.Struct):
+    """A request head that is sound. `length` is None for a chunked body.
+
+    It may be met again: nobody changes it, and what an app works out of it is kept in `notes`.
+    """
 
     method: str
     version: str
@@ -49,6 +53,7 @@ class Head(NamedTuple):
     length: int | None
     keep_alive: bool
     expects_continue: bool
+    notes: dict[str, Any] = {}
 
 
 class _Fields:

@@ -223,10 +223,9 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, head: Head) -> Exchange:
         self._serial += 1
-        scope = make_scope(head, self._place)
-        exchange = Exchange(self, self._outlet, self._loop, scope, head)
+        exchange = Exchange(self, self._outlet, self._loop, head)
         self._exchange = exchange
-        exchange.task = task = self._loop.create_task(exchange.run(self._app))
+        exchange.task = task = self._loop.create_task(exchange.run(self._app, make_scope(head, self._place)))
         self._server.tasks.add(task)
         return exchange
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Appended, Log, ProducerStamp, Record
-from delta_log.errors import Closed, InvalidRecord, StorageRefused, UnknownTopic
+from delta_log.errors import Closed, InvalidRecord, StorageRefused, UnknownPartition, UnknownTopic
 from delta_log.request import prepare_records
 from tests.support.logs import Place, eventually, everything, offsets_of, values_of
 
@@ -34,6 +34,27 @@ def test_a_task_appends_arrow(log: Log):
     table = pa.table({"value": pa.array([b"1", b"2"])})
     assert asyncio.run(log.append_arrow_async("t", table)).offsets() == [0, 1]
     assert asyncio.run(log.append_arrow_async("t", table.to_batches()[0])).offsets() == [2, 3]
+
+
+def test_a_loop_queues_up_in_one_step_where_it_need_not_wait_before(log: Log):
+    log.create_topic("t", 2)
+
+    async def work() -> list[Appended]:
+        first = await log.append_async("t", [Record(b"0", partition=0)])
+        waiting = [log.queue_up("t", [Record(b"1", partition=0)]), log.queue_up("t", [Record(b"2", partition=0)] * 3)]
+        waiting.append(log.queue_up("t", pa.table({"value": [b"3"], "partition": [0]})))
+        assert all(waiting), "the loop had to wait"
+        assert log.queue_up("t", [Record(b"4")] * 5000) is None, "so many are not prepared by a loop"
+        assert log.queue_up("nowhere", [Record(b"5")]) is None
+        with pytest.raises(InvalidRecord):
+            log.queue_up("t", [])
+        with pytest.raises(UnknownPartition):
+            log.queue_up("t", [Record(b"6", partition=2)])
+        return [first, *[await one for one in waiting if one is not None]]
+
+    answers = asyncio.run(work())
+    assert [answer.offsets() for answer in answers] == [[0], [1], [2, 3, 4], [5]]
+    assert sorted(values_of(everything(log, "t"))) == [b"0", b"1", b"2", b"2", b"2", b"3"]
 
 
 def test_threads_and_loops_mix(log: Log):

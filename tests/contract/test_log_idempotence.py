@@ -153,7 +153,7 @@ def test_a_request_that_was_prepared_before_partitions_were_added_is_repeated_ri
     log.create_topic("t", 2)
     stamp = ProducerStamp("p", 0, 0)
     send(log, 0, 1, name="first")
-    live, request = log._prepare_records("t", records(0, 5), stamp)
+    live, request = log._prepare("t", records(0, 5), stamp)
     log.add_partitions("t", 3)
     first = log._running.writer.append(live, request)
     again = log.append("t", records(0, 5), producer=stamp)

@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from ingest_api.wire import WireLimits
+from ingest_api.wire.asgi import AT_ONCE
 from tests.support.raw_http import GET, LOOPS, OLD, RawClient, Recorder, answering, piece, reply, serve, start, wait_for
 
 PATIENT = WireLimits(sweep_s=0.05)
@@ -36,7 +37,7 @@ def test_an_app_sees_the_request_as_asgi_has_it(loop):
         "root_path": "",
         "headers": [(b"host", b"h"), (b"x-thing", b"A"), (b"x-thing", b"b")],
         "state": {"shared": True},
-        "extensions": {},
+        "extensions": {AT_ONCE: scope["extensions"][AT_ONCE]},
     }
 
 
