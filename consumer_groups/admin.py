@@ -1,0 +1,175 @@
+"""Groups seen and set from outside: what there is of one, its offsets, its end.
+
+Nothing here speaks for a member, so what it sets is refused while members read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from consumer_groups.assignment import TopicPartition
+from consumer_groups.cluster import Cluster, Offsets
+from consumer_groups.commits import Commitment, check_commitment, check_partition
+from consumer_groups.decision import Decision
+from consumer_groups.draft import Draft
+from consumer_groups.errors import GroupNotEmpty, InvalidOffset, PartitionUnavailable, UnknownGroup
+from consumer_groups.offset_records import put_offset
+from consumer_groups.rebalance import choose_assignor
+from consumer_groups.records import MemberRecord, OffsetRecord, gone
+from consumer_groups.state import Group, Groups
+from delta_log.names import check_id
+from delta_log.types import PartitionOffsets
+
+State = Literal["Empty", "Stable", "Reconciling", "Dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    member: MemberRecord
+    assigned: tuple[TopicPartition, ...]
+    revoking: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    group: str
+    state: State
+    generation: int
+    assignor: str | None
+    members: tuple[MemberDescription, ...]
+    committed: tuple[OffsetRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """So many records on from what is committed, or back."""
+
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a time was found to be: the first offset at or behind it, or None behind the last."""
+
+    offset: int | None
+
+
+#: Where a group is reset to.
+Target = Literal["earliest", "latest"] | int | Shift | Found
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    before: int | None
+    after: int
+
+
+def list_groups(groups: Groups) -> list[tuple[str, State]]:
+    return sorted((name, state_of(group)) for name, group in groups.by_name.items())
+
+
+def state_of(group: Group) -> State:
+    if not group.table:
+        return "Dead"
+    if not any(_reads(member) for member in group.members.values()):
+        return "Empty"
+    return "Stable" if all(held.settled for held in group.holdings.values()) else "Reconciling"
+
+
+def describe_group(group: Group) -> GroupDescription:
+    if not group.table:
+        raise UnknownGroup(group.name)
+    subscribers = [group.members[member_id] for member_id in group.holdings]
+    return GroupDescription(
+        group.name,
+        state_of(group),
+        group.generation,
+        choose_assignor(subscribers) if subscribers else None,
+        tuple(_describe_member(group, member) for _, member in sorted(group.members.items())),
+        tuple(record for _, its in sorted(group.offsets.items()) for _, record in sorted(its.items())),
+    )
+
+
+def decide_delete(group: Group) -> Decision[None]:
+    """Refused while there is any instance."""
+    if not group.table:
+        raise UnknownGroup(group.name)
+    if group.members:
+        raise GroupNotEmpty(group.name, len(group.members))
+    return Decision(group.name, None, group.generation, tuple(gone(key) for key in group.table))
+
+
+def decide_put_offsets(
+    group: Group, given: Mapping[TopicPartition, Commitment], cluster: Cluster, offsets: Offsets, now_ms: int
+) -> Decision[None]:
+    """Offsets of a group in which nobody reads; a group that is not there comes to be."""
+    check_id("group id", group.name)
+    _check_nobody_reads(group)
+    draft = Draft(group, cluster, now_ms)
+    for partition, each in given.items():
+        topic = check_partition(cluster, partition)
+        check_commitment(group, partition, each, offsets.get(partition))
+        put_offset(draft, partition, topic.topic_id, each.next_offset, each.metadata)
+    return draft.decide(None)
+
+
+def decide_reset(
+    group: Group, wanted: Mapping[TopicPartition, Target], cluster: Cluster, offsets: Offsets, now_ms: int
+) -> Decision[dict[TopicPartition, Reset]]:
+    """Into the log as it is: what lies outside is moved to its nearer end. A dry run is one that is not applied."""
+    if not group.table:
+        raise UnknownGroup(group.name)
+    _check_nobody_reads(group)
+    draft = Draft(group, cluster, now_ms)
+    resets: dict[TopicPartition, Reset] = {}
+    for partition, target in wanted.items():
+        topic, known = check_partition(cluster, partition), offsets.get(partition)
+        if known is None:
+            raise PartitionUnavailable(*partition)
+        before = group.committed(topic.topic_id, partition.partition)
+        after = _resolve(group, partition, target, before, known)
+        put_offset(draft, partition, topic.topic_id, after)
+        resets[partition] = Reset(before, after)
+    return draft.decide(resets)
+
+
+def _resolve(
+    group: Group, partition: TopicPartition, target: Target, before: int | None, known: PartitionOffsets
+) -> int:
+    start, end = known.log_start_offset, known.end_offset
+    match target:
+        case "earliest":
+            return start
+        case "latest":
+            return end
+        case Found():
+            return end if target.offset is None else min(max(target.offset, start), end)
+        case Shift():
+            if before is None:
+                raise InvalidOffset(group.name, *partition, None, start, end)
+            return min(max(before + target.by, start), end)
+        case _:
+            return min(max(target, start), end)
+
+
+def _check_nobody_reads(group: Group) -> None:
+    active = sum(_reads(member) for member in group.members.values())
+    if active:
+        raise GroupNotEmpty(group.name, active)
+
+
+def _reads(member: MemberRecord) -> bool:
+    return member.subscribed or member.manual is not None
+
+
+def _describe_member(group: Group, member: MemberRecord) -> MemberDescription:
+    held = group.holdings.get(member.member_id)
+    if held is None:
+        manual = tuple(TopicPartition(*each) for each in member.manual or ())
+        return MemberDescription(member, manual, (), manual)
+    return MemberDescription(
+        member, tuple(sorted(held.assigned)), tuple(sorted(held.revoking)), tuple(sorted(held.target))
+    )

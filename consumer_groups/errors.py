@@ -1,0 +1,163 @@
+"""Every way a group can say no, and what each means for the caller.
+
+    LakelogError
+    ├── InvalidRequest                  nothing was stored and never will be
+    │   ├── InvalidConfig
+    │   │   └── InvalidOption           42204  an option of a consumer that there is not, or an unusable value
+    │   └── GroupError
+    │       ├── UnknownInstance         40403  never created, deleted, expired, or replaced by its successor
+    │       ├── NameTaken               40902  the name belongs to another instance
+    │       ├── Fenced                  40904  who asks is not, or no longer, who he takes himself for
+    │       │   ├── StaleGeneration            a generation that ended for this member, or that never was
+    │       │   └── PartitionNotOwned          the partition is another's, or nobody's
+    │       ├── IllegalState            40903  not as things are
+    │       │   ├── MixedSubscription          topics, a pattern and an assignment exclude each other
+    │       │   └── NotAssigned                seeking in a partition that is not assigned
+    │       ├── InvalidPattern          42205  no regular expression as RE2 has them
+    │       ├── InvalidOffset           42206  outside of what the log has, or no offset
+    │       ├── MetadataTooLarge        42207
+    │       ├── NoOffset                40905  nothing is committed and auto.offset.reset is none
+    │       ├── UnknownGroup            40404
+    │       └── GroupNotEmpty           40906  refused while it has members
+    └── NotAvailable
+        └── PartitionUnavailable        503    its log cannot be asked now; nothing was stored
+
+The numbers are those that a client is told. `outcome` is `not_attempted` throughout.
+"""
+
+from __future__ import annotations
+
+from delta_log.errors import InvalidConfig, InvalidRequest, NotAvailable
+
+
+class InvalidOption(InvalidConfig):
+    """Of a consumer; knows `setting`, `value` and `rule`."""
+
+
+class GroupError(InvalidRequest):
+    """What a group refuses; `group` is its name."""
+
+    code = "INVALID_GROUP_REQUEST"
+
+    def __init__(self, group: str, message: str) -> None:
+        self.group = group
+        super().__init__(message)
+
+
+class UnknownInstance(GroupError):
+    code = "UNKNOWN_MEMBER_ID"
+
+    def __init__(self, group: str, member_id: str) -> None:
+        self.member_id = member_id
+        super().__init__(group, f"group {group!r} has no consumer instance {member_id!r}")
+
+
+class NameTaken(GroupError):
+    code = "MEMBER_ID_TAKEN"
+
+    def __init__(self, group: str, member_id: str) -> None:
+        self.member_id = member_id
+        super().__init__(group, f"group {group!r} already has a consumer instance {member_id!r}")
+
+
+class Fenced(GroupError):
+    code = "FENCED_MEMBER_EPOCH"
+
+
+class StaleGeneration(Fenced):
+    code = "ILLEGAL_GENERATION"
+
+    def __init__(self, group: str, member_id: str, received: int, current: int) -> None:
+        self.member_id, self.received, self.generation = member_id, received, current
+        super().__init__(
+            group, f"{member_id!r} asks with generation {received}, which is not its own: {group!r} is at {current}"
+        )
+
+
+class PartitionNotOwned(Fenced):
+    code = "NOT_PARTITION_OWNER"
+
+    def __init__(self, group: str, member_id: str, topic: str, partition: int, generation: int) -> None:
+        self.member_id, self.topic, self.partition, self.generation = member_id, topic, partition, generation
+        super().__init__(
+            group, f"{topic}-{partition} does not belong to {member_id!r} in generation {generation} of {group!r}"
+        )
+
+
+class IllegalState(GroupError):
+    code = "ILLEGAL_STATE"
+
+    def __init__(self, group: str, member_id: str, why: str) -> None:
+        self.member_id, self.why = member_id, why
+        super().__init__(group, f"{member_id!r} of {group!r}: {why}")
+
+
+class MixedSubscription(IllegalState):
+    """Topics, a pattern and an assignment exclude each other; `unsubscribe` ends each."""
+
+
+class NotAssigned(IllegalState):
+    def __init__(self, group: str, member_id: str, topic: str, partition: int) -> None:
+        self.topic, self.partition = topic, partition
+        super().__init__(group, member_id, f"{topic}-{partition} is not assigned to it")
+
+
+class InvalidPattern(GroupError):
+    code = "INVALID_REGULAR_EXPRESSION"
+
+    def __init__(self, group: str, pattern: str, why: str) -> None:
+        self.pattern, self.why = pattern, why
+        super().__init__(group, f"{pattern!r} is no regular expression: {why}")
+
+
+class InvalidOffset(GroupError):
+    """Knows the range of what may be committed."""
+
+    code = "OFFSET_OUT_OF_RANGE"
+
+    def __init__(self, group: str, topic: str, partition: int, offset: object, least: int, most: int) -> None:
+        self.topic, self.partition, self.offset, self.least, self.most = topic, partition, offset, least, most
+        super().__init__(
+            group, f"offset {offset!r} of {topic}-{partition} is out of range: the next to read is {least} to {most}"
+        )
+
+
+class MetadataTooLarge(GroupError):
+    code = "OFFSET_METADATA_TOO_LARGE"
+
+    def __init__(self, group: str, topic: str, partition: int, size: int | None, limit: int) -> None:
+        self.topic, self.partition, self.size, self.limit = topic, partition, size, limit
+        what = f"of {size} bytes is too large" if size is not None else "is not UTF-8"
+        super().__init__(group, f"metadata of {topic}-{partition} {what}: the limit is {limit} bytes of UTF-8")
+
+
+class NoOffset(GroupError):
+    code = "NO_OFFSET_FOR_PARTITION"
+
+    def __init__(self, group: str, topic: str, partition: int, position: int | None) -> None:
+        self.topic, self.partition, self.position = topic, partition, position
+        has = "no offset" if position is None else f"offset {position}, which is out of range"
+        super().__init__(group, f"{group!r} has {has} for {topic}-{partition}, and auto.offset.reset is none")
+
+
+class UnknownGroup(GroupError):
+    code = "GROUP_ID_NOT_FOUND"
+
+    def __init__(self, group: str) -> None:
+        super().__init__(group, f"there is no group {group!r}")
+
+
+class GroupNotEmpty(GroupError):
+    code = "NON_EMPTY_GROUP"
+
+    def __init__(self, group: str, members: int) -> None:
+        self.members = members
+        super().__init__(group, f"group {group!r} has {members} active members; this can be done when they have left")
+
+
+class PartitionUnavailable(NotAvailable):
+    code = "KAFKA_STORAGE_ERROR"
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic, self.partition = topic, partition
+        super().__init__(f"{topic}-{partition} cannot be read now; try again")

@@ -1,0 +1,222 @@
+"""The state of all groups: a table of the latest records, and what is looked up in it.
+
+`replay` is the only thing that changes it, at a start and after a decision alike. It answers what it displaced:
+replaying that takes the change back. What is in memory only (`presence`) comes and goes with members and their
+partitions here, and is otherwise none of its business. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from consumer_groups.assignment import TopicPartition
+from consumer_groups.presence import Place, Presence
+from consumer_groups.records import (
+    AssignmentRecord,
+    Gone,
+    GroupRecord,
+    Key,
+    MemberRecord,
+    OffsetRecord,
+    Owned,
+    Partitions,
+    PositionRecord,
+    Record,
+    TopicRecord,
+    gone,
+)
+
+
+@dataclass(slots=True)
+class Holding:
+    """What a member is to own (`target`), owns, and has to give up; with each the generation in which it got it."""
+
+    generation: int = 0
+    target: frozenset[TopicPartition] = frozenset()
+    assigned: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+    revoking: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+
+    def epoch(self, partition: TopicPartition) -> int | None:
+        """The generation in which the member was given it; None if it has it not."""
+        given = self.assigned.get(partition)
+        return self.revoking.get(partition) if given is None else given
+
+    @property
+    def settled(self) -> bool:
+        return not self.revoking and self.assigned.keys() == self.target
+
+
+class Group:
+    """One group. All but `presences` is what the records of `table` say."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.table: dict[Key, Record] = {}
+        self.generation = 0
+        self.empty_since_ms: int | None = None
+        self.members: dict[str, MemberRecord] = {}
+        self.statics: dict[str, str] = {}
+        self.holdings: dict[str, Holding] = {}
+        self.topics: dict[str, TopicRecord] = {}
+        self.owners: dict[TopicPartition, str] = {}
+        self.wanted: dict[TopicPartition, str] = {}
+        #: by topic id and partition
+        self.offsets: dict[str, dict[int, OffsetRecord]] = {}
+        self.positions: dict[tuple[str, int], PositionRecord] = {}
+        self.presences: dict[str, Presence] = {}
+
+    def committed(self, topic_id: str, partition: int) -> int | None:
+        """The next offset to read, as it was last committed."""
+        record = self.offsets.get(topic_id, {}).get(partition)
+        return None if record is None else record.next_offset
+
+
+class Groups:
+    """All groups by name."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.by_name: dict[str, Group] = {}
+        for record in records:
+            replay(self, record)
+
+    def get(self, name: str) -> Group:
+        """The group; an empty one, not among the others yet, if there is none."""
+        return self.by_name.get(name) or Group(name)
+
+    def records(self) -> list[Record]:
+        """Everything that a table has to keep."""
+        return [record for group in self.by_name.values() for record in group.table.values()]
+
+
+def replay(groups: Groups, record: Record) -> Record:
+    """Make one record part of the state; answers the record that would undo it."""
+    key = record.key
+    group = groups.by_name.get(record.group)
+    if group is None:
+        group = groups.by_name[record.group] = Group(record.group)
+    displaced = group.table.get(key) or gone(key)
+    if isinstance(record, Gone):
+        group.table.pop(key, None)
+        _forget(group, displaced)
+        if not group.table:
+            del groups.by_name[group.name]
+        return displaced
+    group.table[key] = record
+    _learn(group, record)
+    return displaced
+
+
+def _learn(group: Group, record: Record) -> None:
+    match record:
+        case OffsetRecord():
+            group.offsets.setdefault(record.topic_id, {})[record.partition] = record
+        case PositionRecord():
+            group.positions[record.topic_id, record.partition] = record
+        case AssignmentRecord():
+            _hold(group, record.member_id, _holding(record))
+        case MemberRecord():
+            _unname(group, record.member_id)
+            presence = group.presences.setdefault(record.member_id, Presence())
+            known = group.members.get(record.member_id)
+            for dropped in set(known.manual or () if known else ()) - set(record.manual or ()):
+                presence.places.pop(TopicPartition(*dropped), None)
+            group.members[record.member_id] = record
+            if record.options.group_instance_id is not None:
+                group.statics[record.options.group_instance_id] = record.member_id
+        case TopicRecord():
+            group.topics[record.topic] = record
+        case GroupRecord():
+            group.generation, group.empty_since_ms = record.generation, record.empty_since_ms
+        case Gone():
+            pass
+
+
+def _forget(group: Group, record: Record) -> None:
+    match record:
+        case OffsetRecord():
+            partitions = group.offsets[record.topic_id]
+            del partitions[record.partition]
+            if not partitions:
+                del group.offsets[record.topic_id]
+        case PositionRecord():
+            del group.positions[record.topic_id, record.partition]
+        case AssignmentRecord():
+            _hold(group, record.member_id, None)
+        case MemberRecord():
+            _unname(group, record.member_id)
+            del group.members[record.member_id]
+            del group.presences[record.member_id]
+        case TopicRecord():
+            del group.topics[record.topic]
+        case GroupRecord():
+            group.generation, group.empty_since_ms = 0, None
+        case Gone():
+            pass
+
+
+def _unname(group: Group, member_id: str) -> None:
+    """A static member's successor may have its name already."""
+    known = group.members.get(member_id)
+    name = None if known is None else known.options.group_instance_id
+    if name is not None and group.statics.get(name) == member_id:
+        del group.statics[name]
+
+
+def _hold(group: Group, member_id: str, holding: Holding | None) -> None:
+    """Give and take partitions. The records of a unit may come in any order: nothing is taken from a new owner."""
+    before, after = group.holdings.pop(member_id, None) or Holding(), holding or Holding()
+    had, has = before.assigned | before.revoking, after.assigned | after.revoking
+    _disown(group.owners, member_id, had.keys() - has.keys())
+    _disown(group.wanted, member_id, before.target - after.target)
+    group.owners |= dict.fromkeys(has, member_id)
+    group.wanted |= dict.fromkeys(after.target, member_id)
+    presence = group.presences.get(member_id) or Presence()
+    if holding is not None:
+        group.holdings[member_id] = holding
+        group.presences[member_id] = presence
+    for partition, epoch in had.items():
+        if has.get(partition) != epoch:
+            presence.places.pop(partition, None)
+    for partition, epoch in has.items():
+        if had.get(partition) != epoch:
+            presence.places[partition] = Place()
+    for partition in presence.revoke_by_ms.keys() - after.revoking.keys():
+        del presence.revoke_by_ms[partition]
+
+
+def _disown(owners: dict[TopicPartition, str], member_id: str, partitions: Iterable[TopicPartition]) -> None:
+    for partition in partitions:
+        if owners.get(partition) == member_id:
+            del owners[partition]
+
+
+def _holding(record: AssignmentRecord) -> Holding:
+    target = frozenset(TopicPartition(topic, each) for topic, its in record.target.items() for each in its)
+    return Holding(record.generation, target, _flat(record.assigned), _flat(record.revoking))
+
+
+def _flat(owned: Owned) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, each): epoch for topic, its in owned.items() for each, epoch in its.items()}
+
+
+def assignment_record(group: str, member_id: str, holding: Holding) -> AssignmentRecord:
+    """How a holding is kept: in an order of its own, so that equal ones are kept equally."""
+    target: Partitions = {}
+    for topic, partition in sorted(holding.target):
+        target.setdefault(topic, []).append(partition)
+    return AssignmentRecord(
+        group=group,
+        member_id=member_id,
+        generation=holding.generation,
+        target=target,
+        assigned=_nested(holding.assigned),
+        revoking=_nested(holding.revoking),
+    )
+
+
+def _nested(flat: dict[TopicPartition, int]) -> Owned:
+    owned: Owned = {}
+    for topic, partition in sorted(flat):
+        owned.setdefault(topic, {})[partition] = flat[TopicPartition(topic, partition)]
+    return owned
