@@ -1,0 +1,74 @@
+"""The AsyncProducer: hands a caller's records to tasks that send them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from lakelog.produce.batch import RecordMetadata
+from lakelog.produce.futures import OnDelivery
+from lakelog.produce.partitions import partitions_of
+from lakelog.produce.rows import Headers, Row, RowMaker
+from lakelog.produce.settings import ProducerSettings
+from lakelog.produce.tasks import AsyncSender
+from lakelog.transport.asking import run_async
+from lakelog.transport.exchange import AsyncTransport
+from lakelog.transport.http import AsyncHttpTransport
+
+
+class AsyncProducer:
+    """The Producer for one event loop: the same settings, the same promises."""
+
+    def __init__(self, settings: Mapping[str, object], *, transport: AsyncTransport | None = None) -> None:
+        chosen = ProducerSettings.of(settings)
+        self._rows = RowMaker(chosen.key_serializer, chosen.value_serializer, chosen.max_request_size)
+        self._partitions = partitions_of(chosen)
+        connections = chosen.max_in_flight_requests_per_connection + 1
+        self._transport = transport or AsyncHttpTransport(chosen.bootstrap_servers, chosen.client_id, connections)
+        self._sender = AsyncSender(chosen, self._transport)
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Headers | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Add a record to the next batch of its topic; the future that it returns is resolved when that is decided.
+
+        Waits while the buffer is full, up to `max.block.ms`. What can never be stored is refused here.
+        """
+        row, size = self._rows.make(topic, value, key, partition, timestamp, headers)
+        if self._partitions is not None and partition is None:
+            await self._place(topic, row)
+        return await self._sender.add(topic, row, size, on_delivery)
+
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in the Producer
+        """Wait until all that was sent before is decided, and its callbacks were called; or raise StillUnderWay."""
+        await self._sender.flush(timeout)
+
+    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in the Producer
+        """Deliver what was sent, and end.
+
+        What is not decided within `timeout` seconds is given up: its futures say whether it may be stored.
+        """
+        await self._sender.close(timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _place(self, topic: str, row: Row) -> None:
+        partitions, time = self._partitions, asyncio.get_running_loop().time
+        while partitions is not None and not partitions.place(topic, row, time()):
+            await run_async(partitions.learn(topic, time()), self._transport)

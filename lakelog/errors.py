@@ -1,0 +1,191 @@
+"""Every way a client can say no, and what each means for the caller.
+
+    LakelogError
+    ├── InvalidSetting            a setting that there is not, or a value that it cannot have
+    ├── Refused                   it can never succeed as it is; nothing was stored or changed
+    │   ├── InvalidName           a topic that cannot have this name
+    │   ├── InvalidRecord         a record that breaks a rule, of the client or of its topic
+    │   │   ├── NotSerializable   its key or value cannot be made bytes
+    │   │   └── RecordTooLarge    more than max.request.size, or than the topic allows
+    │   ├── SharedBatch           a good record, sent together with too many bad ones
+    │   ├── UnknownTopic
+    │   ├── UnknownPartition
+    │   ├── TopicExists
+    │   ├── InvalidConfig         a setting of a topic, or a number of partitions, that cannot be
+    │   └── ProducerFenced        somebody else uses this producer's id
+    ├── NotAvailable              not now; nothing was stored or changed
+    │   ├── Unreachable           no connection could be made
+    │   ├── NotDelivered          delivery.timeout.ms or retries were used up
+    │   ├── BufferFull            no room in buffer.memory within max.block.ms
+    │   └── Closed                the client was closed, or this process is a fork of the one that opened it
+    ├── OutcomeUnknown            it may or may not have been done
+    └── StillUnderWay             a wait of flush() is over before everything is delivered; nothing is lost
+
+`outcome` is what a caller may conclude: `not_attempted` means that nothing was stored and never will be.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+
+class Said(NamedTuple):
+    """What a server answered, for who looks for it in the server's log."""
+
+    status: int
+    error_code: int
+    message: str
+    request_id: str | None = None
+
+
+class LakelogError(Exception):
+    """The root of the tree; `code` is stable, and Kafka's where Kafka has one. `said` is the server's answer."""
+
+    code: ClassVar[str] = "LAKELOG_ERROR"
+    retriable: bool = False
+    outcome: ClassVar[str] = "not_attempted"
+
+    def __init__(self, message: str, *, said: Said | None = None) -> None:
+        super().__init__(message)
+        self.said = said
+
+
+class InvalidSetting(LakelogError):
+    code = "INVALID_CONFIG"
+
+    def __init__(self, setting: str, why: str) -> None:
+        self.setting, self.why = setting, why
+        super().__init__(f"{setting}: {why}")
+
+
+class Refused(LakelogError):
+    code = "INVALID_REQUEST"
+
+
+class InvalidName(Refused):
+    code = "INVALID_TOPIC_EXCEPTION"
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        shown = topic if len(topic) <= 255 else topic[:255] + "…"  # noqa: PLR2004 - more than any name has
+        super().__init__(
+            f"{shown!r} cannot be a topic: a name has 1 to 249 of A-Z a-z 0-9 . _ - and does not begin with - or ."
+        )
+
+
+class InvalidRecord(Refused):
+    code = "INVALID_RECORD"
+
+    def __init__(self, topic: str, why: str, *, said: Said | None = None) -> None:
+        self.topic, self.why = topic, why
+        super().__init__(f"a record for {topic}: {why}", said=said)
+
+
+class NotSerializable(InvalidRecord):
+    code = "SERIALIZATION_ERROR"
+
+
+class RecordTooLarge(InvalidRecord):
+    code = "MESSAGE_TOO_LARGE"
+
+    def __init__(self, topic: str, size: int, limit: int, *, said: Said | None = None) -> None:
+        self.size, self.limit = size, limit
+        whose = "max.request.size" if said is None else "max.message.bytes of the topic"
+        super().__init__(topic, f"{size} bytes are more than {whose}, {limit}", said=said)
+
+
+class SharedBatch(Refused):
+    code = "INVALID_RECORD"
+
+    def __init__(self, topic: str, said: Said | None) -> None:
+        self.topic = topic
+        super().__init__(f"a record for {topic} was sent together with too many that were refused", said=said)
+
+
+class UnknownTopic(Refused):
+    code = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+class UnknownPartition(Refused):
+    code = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+class TopicExists(Refused):
+    code = "TOPIC_ALREADY_EXISTS"
+
+
+class InvalidConfig(Refused):
+    code = "INVALID_CONFIG"
+
+
+class ProducerFenced(Refused):
+    code = "INVALID_PRODUCER_EPOCH"
+
+
+class NotAvailable(LakelogError):
+    """`retriable` is what the server says: a topic that is closed does not open by itself."""
+
+    code = "NOT_AVAILABLE"
+    retriable = True
+
+    def __init__(self, message: str, *, said: Said | None = None, retriable: bool | None = None) -> None:
+        super().__init__(message, said=said)
+        if retriable is not None:
+            self.retriable = retriable
+
+
+class Unreachable(NotAvailable):
+    code = "NETWORK_EXCEPTION"
+
+    def __init__(self, address: str, why: object) -> None:
+        self.address, self.why = address, why
+        super().__init__(f"{address} cannot be reached: {why}")
+
+
+class NotDelivered(NotAvailable):
+    code = "REQUEST_TIMED_OUT"
+
+    def __init__(self, topic: str, seconds: float, attempts: int, last: LakelogError | None) -> None:
+        self.topic, self.seconds, self.attempts, self.last = topic, seconds, attempts, last
+        because = f"; the last attempt of {attempts}: {last}" if last else ""
+        super().__init__(
+            f"a record for {topic} was given up after {seconds:.3g} s, and is not stored{because}",
+            said=last.said if last else None,
+        )
+
+
+class BufferFull(NotAvailable):
+    code = "BUFFER_EXHAUSTED"
+
+    def __init__(self, seconds: float, limit: int) -> None:
+        self.seconds, self.limit = seconds, limit
+        super().__init__(f"no room within {seconds:.3g} s: records of buffer.memory={limit} bytes are under way")
+
+
+class Closed(NotAvailable):
+    code = "CLOSED"
+    retriable = False
+
+    def __init__(self, why: str = "it was closed") -> None:
+        self.why = why
+        super().__init__(f"the client cannot be used any more: {why}")
+
+
+class OutcomeUnknown(LakelogError):
+    code = "OUTCOME_UNKNOWN"
+    retriable = True
+    outcome = "unknown"
+
+    def __init__(self, what: str, why: object, *, said: Said | None = None) -> None:
+        self.what, self.why = what, why
+        super().__init__(f"{what}: it is unknown whether it was done ({why})", said=said)
+
+
+class StillUnderWay(LakelogError, TimeoutError):
+    code = "REQUEST_TIMED_OUT"
+    retriable = True
+    outcome = "unknown"
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"records are still under way after {seconds:.3g} s")

@@ -1,0 +1,40 @@
+"""How bodies are compressed. Pure."""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from lakelog.errors import InvalidSetting
+
+Compress = Callable[[bytes], bytes]
+
+#: Where more effort saves a tenth of the bytes at most, for twice the time.
+_LEVEL: Final = 1
+_AS_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+def compressor_of(name: str) -> Compress | None:
+    if name == "gzip":
+        return _gzip
+    if name == "zstd":
+        return _zstd()
+    return None
+
+
+def _gzip(body: bytes) -> bytes:
+    coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, _AS_GZIP)
+    return coder.compress(body) + coder.flush()
+
+
+def _zstd() -> Compress:
+    for module in ("compression.zstd", "zstandard"):
+        try:
+            found: Any = importlib.import_module(module)
+        except ImportError:
+            continue
+        compress: Callable[[bytes, int], bytes] = found.compress
+        return lambda body: compress(body, _LEVEL)
+    raise InvalidSetting("compression.type", "zstd needs the package zstandard: pip install zstandard")

@@ -1,0 +1,72 @@
+"""How many partitions topics have, for producers that choose one themselves. Pure: what must be asked is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from lakelog.errors import InvalidRecord, LakelogError, OutcomeUnknown
+from lakelog.names import check_topic
+from lakelog.partitioners import partitioner_of
+from lakelog.produce.rows import Row, check_partition
+from lakelog.produce.settings import ProducerSettings
+from lakelog.transport.asking import Asking, Declined, Patience, Question, ask
+from lakelog.transport.exchange import Request
+
+Choose = Callable[[str, bytes | None, int], Any]
+
+
+class Partitions:
+    """Chooses the partition of a row, and remembers how many there are for `metadata.max.age.ms`."""
+
+    def __init__(self, settings: ProducerSettings, choose: Choose) -> None:
+        self._choose = choose
+        self._known: dict[str, tuple[int, float]] = {}
+        self._age_s = settings.metadata_max_age_ms / 1000
+        self._patience = Patience(
+            settings.bootstrap_servers,
+            settings.max_block_ms / 1000,
+            settings.request_timeout_ms / 1000,
+            settings.retries,
+            settings.backoff,
+        )
+
+    def place(self, topic: str, row: Row, now: float) -> bool:
+        """False where `learn` must be done first."""
+        known = self._known.get(topic)
+        if known is None or known[1] <= now:
+            return False
+        partition = self._choose(topic, row.key, known[0])
+        if partition is not None:
+            check_partition(topic, partition)
+            if partition >= known[0]:
+                raise InvalidRecord(topic, f"the partitioner chose {partition}, and there are {known[0]} partitions")
+            row.partition = partition
+        return True
+
+    def learn(self, topic: str, now: float) -> Asking[None]:
+        """Ask how many there are. What was known before is good enough where there is no answer."""
+        check_topic(topic)
+        what = f"asking for the partitions of {topic}"
+        try:
+            answer, _ = yield from ask(Question(what, Request("GET", f"/topics/{topic}/partitions")), self._patience)
+            count = len(msgspec.json.decode(answer.body, type=list[Any]))
+        except Declined as declined:
+            raise declined.fault.error from None
+        except msgspec.MsgspecError as error:
+            raise OutcomeUnknown(what, f"the answer cannot be read: {error}") from None
+        except LakelogError:
+            if topic not in self._known:
+                raise
+            count = self._known[topic][0]
+        self._known[topic] = (count, now + self._age_s)
+
+
+def partitions_of(settings: ProducerSettings) -> Partitions | None:
+    """None where the server chooses."""
+    if settings.partitioner == "server":
+        return None
+    choose = settings.partitioner
+    return Partitions(settings, partitioner_of(choose) if isinstance(choose, str) else choose)

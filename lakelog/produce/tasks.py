@@ -1,0 +1,191 @@
+"""Tasks that do what the outbox says, in one event loop. Knows the clock and the network; decides nothing.
+
+Whenever something changes, `_pump` asks the outbox what to do until there is nothing to do now: a task for each
+request, and one timer. A task of its own lives as long as the producer: a loop that ends cancels it, and then every
+future is resolved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from lakelog.errors import BufferFull, Closed, LakelogError, OutcomeUnknown, StillUnderWay
+from lakelog.produce.batch import RecordMetadata
+from lakelog.produce.futures import CalledBatch, OnDelivery
+from lakelog.produce.outbox import Attempt, Outbox
+from lakelog.produce.rows import Row
+from lakelog.produce.settings import ProducerSettings
+from lakelog.produce.verdict import read_verdict
+from lakelog.produce.wire import Wire
+from lakelog.transport.exchange import AsyncTransport
+
+_log: Final = logging.getLogger("lakelog.produce")
+
+
+class TaskBatch(CalledBatch):
+    """A batch with a future for each record."""
+
+    __slots__ = ("futures",)
+
+    def __init__(self, topic: str, number: int, born: float) -> None:
+        super().__init__(topic, number, born)
+        self.futures: list[asyncio.Future[RecordMetadata]] = []
+
+    def settle(self) -> None:
+        super().settle()
+        futures, self.futures = self.futures, []
+        for index, future in enumerate(futures):
+            if future.done():  # somebody cancelled it; the record went its way
+                continue
+            outcome = self.outcome(index)
+            if isinstance(outcome, LakelogError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+
+class AsyncSender:
+    """What an AsyncProducer hands its records to. It belongs to the loop in which the first record is added."""
+
+    def __init__(self, settings: ProducerSettings, transport: AsyncTransport) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._wire = Wire(settings.acks, settings.compression_type)
+        self._outbox = Outbox(settings, new_batch=TaskBatch, new_id=lambda: uuid.uuid4().hex, chance=random.random)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watch: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._announcing = False
+        self._changed = asyncio.Event()
+        #: Why no record is taken any more.
+        self._ended: Callable[[], LakelogError] | None = None
+
+    async def add(
+        self, topic: str, row: Row, size: int, on_delivery: OnDelivery | None
+    ) -> asyncio.Future[RecordMetadata]:
+        if self._ended is not None:
+            raise self._ended()
+        loop = asyncio.get_running_loop()
+        if self._watch is None:
+            self._watch = loop.create_task(self._live(), name="lakelog-producer")
+        batch = self._outbox.add(topic, row, size, loop.time())
+        if batch is None:
+            batch = await self._add_when_there_is_room(topic, row, size)
+        future: asyncio.Future[RecordMetadata] = loop.create_future()
+        batch.futures.append(future)
+        if on_delivery is not None:
+            batch.call_back(on_delivery)
+        if batch.full or len(batch.rows) == 1:
+            self._pump()
+        if batch.full:
+            # Who sends in a loop without a pause would keep everybody else waiting.
+            await asyncio.sleep(0)
+        return future
+
+    async def flush(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as in the Producer
+        if not await self._wait_for(self._outbox.flush(), timeout):
+            raise StillUnderWay(timeout or 0.0)
+
+    async def close(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as in the Producer
+        first, self._ended = self._ended is None, self._ended or Closed
+        if not await self._wait_for(self._outbox.flush(), timeout):
+            self._outbox.abort(Closed("it was closed before the record was sent"))
+            self._pump()
+        if not first:
+            return
+        tasks = [*self._tasks, *([self._watch] if self._watch else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._transport.close()
+
+    async def _add_when_there_is_room(self, topic: str, row: Row, size: int) -> TaskBatch:
+        loop, seconds = asyncio.get_running_loop(), self._settings.max_block_ms / 1000
+        deadline = loop.time() + seconds
+        while True:
+            self._pump()
+            if not await self._change(deadline):
+                raise BufferFull(seconds, self._settings.buffer_memory)
+            if self._ended is not None:
+                raise self._ended()
+            batch = self._outbox.add(topic, row, size, loop.time())
+            if batch is not None:
+                return batch
+
+    async def _wait_for(self, through: int, timeout: float | None) -> bool:  # noqa: ASYNC109 - as in the Producer
+        """Until callers have heard of every batch up to that one."""
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        self._pump()
+        while not self._outbox.is_flushed(through):
+            if not await self._change(deadline):
+                return False
+        return True
+
+    async def _change(self, deadline: float | None) -> bool:
+        """Until something was decided; False when it is too late."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _pump(self) -> None:
+        loop = asyncio.get_running_loop()
+        while isinstance(step := self._outbox.next(loop.time()), Attempt):
+            task = loop.create_task(self._make(step))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if step is None else loop.call_at(step, self._pump)
+        self._announce()
+
+    async def _make(self, attempt: Attempt) -> None:
+        try:
+            outcome = await self._transport.send(self._wire.request(attempt))
+            verdict = read_verdict(outcome, attempt.topic, attempt.payload.rows, self._settings.bootstrap_servers)
+        except Exception as error:  # noqa: BLE001 - whatever it is, every future is resolved
+            _log.exception("a producer failed")
+            self._surrender(f"its sender failed: {error!r}")
+            return
+        self._outbox.told(attempt, verdict, asyncio.get_running_loop().time())
+        self._pump()
+
+    def _announce(self) -> None:
+        """Call back, batch by batch in order. A callback that sends comes here again, and finds it being done."""
+        if self._announcing or not self._outbox.decided:
+            return
+        self._announcing = True
+        while self._outbox.decided:
+            batch = self._outbox.decided.popleft()
+            batch.announce()
+            self._outbox.announced(batch)
+        self._announcing = False
+        self._changed.set()
+
+    async def _live(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            held = sum(len(batch.rows) for batch in self._outbox.outstanding.values())
+            if held:
+                _log.warning("the event loop ends, and %d records are not known to be stored: use close()", held)
+            if held or self._ended is None:
+                self._surrender("the event loop has ended")
+
+    def _surrender(self, why: str) -> None:
+        """Nothing is sent any more, and everybody is told."""
+        self._ended = lambda: Closed(why)
+        self._outbox.surrender(OutcomeUnknown("storing a record", why))
+        if self._timer is not None:
+            self._timer.cancel()
+        self._announce()

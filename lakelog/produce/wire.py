@@ -1,0 +1,38 @@
+"""The request of an attempt: where it goes, what its headers say, its body. Pure.
+
+A body is made once: what is repeated is the same bytes under the same number.
+"""
+
+from __future__ import annotations
+
+from lakelog.produce.compression import compressor_of
+from lakelog.produce.outbox import Attempt
+from lakelog.transport.exchange import Request
+
+
+class Wire:
+    """What a producer's settings say of its requests."""
+
+    def __init__(self, acks: str, compression_type: str) -> None:
+        self._query = "?acks=0" if acks == "0" else ""
+        self._compress = compressor_of(compression_type)
+        self._headers = {"Content-Type": "application/vnd.kafka.binary.v2+json"}
+        if self._compress is not None:
+            self._headers["Content-Encoding"] = compression_type
+
+    def request(self, attempt: Attempt) -> Request:
+        payload, stamp = attempt.payload, attempt.stamp
+        body = payload.encoded
+        if body is None:
+            body = payload.encode()
+            if self._compress is not None:
+                body = self._compress(body)
+            payload.encoded = body
+        headers = self._headers
+        if stamp is not None:
+            headers = headers | {
+                "Producer-Id": stamp.producer_id,
+                "Producer-Epoch": str(stamp.epoch),
+                "Producer-Seq": str(stamp.sequence),
+            }
+        return Request("POST", f"/topics/{attempt.topic}{self._query}", headers, body, attempt.timeout_s)

@@ -1,0 +1,80 @@
+"""The Producer: hands a caller's records to threads that send them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from lakelog.produce.futures import OnDelivery, RecordFuture
+from lakelog.produce.partitions import partitions_of
+from lakelog.produce.rows import Headers, Row, RowMaker
+from lakelog.produce.settings import ProducerSettings
+from lakelog.produce.threads import Sender
+from lakelog.transport.asking import run
+from lakelog.transport.exchange import Transport
+from lakelog.transport.http import HttpTransport
+
+
+class Producer:
+    """Sends records in the background, in batches, each stored once and in order. All of it may be called by threads.
+
+    `settings` has Kafka's names: `Producer({"bootstrap.servers": "http://localhost:8082", "linger.ms": 5})`.
+    """
+
+    def __init__(self, settings: Mapping[str, object], *, transport: Transport | None = None) -> None:
+        chosen = ProducerSettings.of(settings)
+        self._rows = RowMaker(chosen.key_serializer, chosen.value_serializer, chosen.max_request_size)
+        self._partitions = partitions_of(chosen)
+        connections = chosen.max_in_flight_requests_per_connection + 1
+        self._transport = transport or HttpTransport(chosen.bootstrap_servers, chosen.client_id, connections)
+        self._sender = Sender(chosen, self._transport)
+        # Who is forgotten without a close still delivers.
+        weakref.finalize(self, self._sender.finish).atexit = False
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Headers | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """Add a record to the next batch of its topic. What can never be stored is refused here.
+
+        Blocks while the buffer is full, up to `max.block.ms`. A value of None is a null. `on_delivery` is called with
+        the error or None and the metadata or None, by the thread that sends, in the order of the records.
+        """
+        row, size = self._rows.make(topic, value, key, partition, timestamp, headers)
+        if self._partitions is not None and partition is None:
+            self._place(topic, row)
+        return self._sender.add(topic, row, size, on_delivery)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent before is decided, and its callbacks were called; or raise StillUnderWay."""
+        self._sender.flush(timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, and end.
+
+        What is not decided within `timeout` seconds is given up: its futures say whether it may be stored.
+        """
+        self._sender.close(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _place(self, topic: str, row: Row) -> None:
+        partitions = self._partitions
+        while partitions is not None and not partitions.place(topic, row, monotonic()):
+            run(partitions.learn(topic, monotonic()), self._transport)

@@ -1,0 +1,97 @@
+"""What an answer that is no success means: one table from the server's codes to the errors of clients. Pure.
+
+    4xx              nothing was stored or changed
+    not_attempted    as the body says it, of a 503: nothing was stored or changed
+    everything else  unknown
+
+What a body does not say, the status does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from lakelog.errors import (
+    InvalidConfig,
+    LakelogError,
+    NotAvailable,
+    OutcomeUnknown,
+    ProducerFenced,
+    Refused,
+    Said,
+    TopicExists,
+    UnknownPartition,
+    UnknownTopic,
+)
+from lakelog.transport.exchange import Answer
+
+#: The errors of a code, where the status alone does not tell.
+_BY_CODE: Final[dict[int, type[LakelogError]]] = {
+    40002: InvalidConfig,
+    40401: UnknownTopic,
+    40402: UnknownPartition,
+    40403: UnknownTopic,
+    40901: TopicExists,
+    40912: ProducerFenced,
+}
+#: Of 4xx, those that say: not now.
+_LATER: Final = frozenset({408, 425, 429})
+_SHOWN: Final = 300
+_MOST_DIGITS: Final = 6
+
+
+class Fault(NamedTuple):
+    """An answer that is no success. `again`: trying again can help. `facts` is the body, as far as it is an object."""
+
+    error: LakelogError
+    facts: Mapping[str, Any] = {}
+    again: bool = False
+    retry_after_s: float = 0.0
+
+    @property
+    def unknown(self) -> bool:
+        return self.error.outcome == "unknown"
+
+
+def read_fault(answer: Answer, what: str) -> Fault:
+    """`what` was asked for, as the beginning of a sentence."""
+    facts = _facts(answer.body)
+    said = said_of(answer, facts)
+    retry_after_s = _retry_after_s(answer)
+    if 400 <= answer.status < 500:
+        if answer.status in _LATER:
+            return Fault(NotAvailable(said.message, said=said), facts, again=True, retry_after_s=retry_after_s)
+        return Fault(_BY_CODE.get(said.error_code, Refused)(said.message, said=said), facts)
+    if answer.status >= 500 and facts.get("outcome") == "not_attempted":
+        again = facts.get("retriable") is not False
+        return Fault(
+            NotAvailable(said.message, said=said, retriable=again), facts, again=again, retry_after_s=retry_after_s
+        )
+    why = f"the answer was {answer.status}: {said.message}"
+    return Fault(OutcomeUnknown(what, why, said=said), facts, again=True, retry_after_s=retry_after_s)
+
+
+def said_of(answer: Answer, facts: Mapping[str, Any]) -> Said:
+    code, message = facts.get("error_code"), facts.get("message")
+    return Said(
+        answer.status,
+        code if isinstance(code, int) else answer.status,
+        message if isinstance(message, str) else answer.body[:_SHOWN].decode(errors="replace").strip(),
+        answer.headers.get("x-request-id"),
+    )
+
+
+def _facts(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+def _retry_after_s(answer: Answer) -> float:
+    """0 where the header is absent, or a date, which nobody here sends."""
+    given = answer.headers.get("retry-after", "")
+    return float(given) if given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS else 0.0
