@@ -2,8 +2,62 @@
 
 This package is the face of the project: clients that speak HTTP, and the command line. The clients know the
 wire format and nothing of the rooms behind it, so that a client's install stays light.
+
+A name is loaded when it is used first, so that `import lakelog` itself loads nothing.
 """
 
-__all__ = ["__version__"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lakelog import errors as errors
+    from lakelog.admin import Admin
+    from lakelog.async_admin import AsyncAdmin
+    from lakelog.async_producer import AsyncProducer
+    from lakelog.errors import LakelogError
+    from lakelog.produce.batch import RecordMetadata
+    from lakelog.produce.futures import RecordFuture
+    from lakelog.producer import Producer
+    from lakelog.topics.shapes import ConfigEntry, PartitionOffsets, TopicDescription
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncProducer",
+    "ConfigEntry",
+    "LakelogError",
+    "PartitionOffsets",
+    "Producer",
+    "RecordFuture",
+    "RecordMetadata",
+    "TopicDescription",
+    "__version__",
+    "errors",
+]
 
 __version__ = "0.1.0"
+
+_HOMES: Final = {
+    "Admin": "lakelog.admin",
+    "AsyncAdmin": "lakelog.async_admin",
+    "AsyncProducer": "lakelog.async_producer",
+    "ConfigEntry": "lakelog.topics.shapes",
+    "LakelogError": "lakelog.errors",
+    "PartitionOffsets": "lakelog.topics.shapes",
+    "Producer": "lakelog.producer",
+    "RecordFuture": "lakelog.produce.futures",
+    "RecordMetadata": "lakelog.produce.batch",
+    "TopicDescription": "lakelog.topics.shapes",
+    "errors": "lakelog.errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(_HOMES[name])
+    return home if name == "errors" else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,6 +10,7 @@
     │   ├── SharedBatch           a good record, sent together with too many bad ones
     │   ├── UnknownTopic
     │   ├── UnknownPartition
+    │   ├── OffsetOutOfRange      knows the valid range
     │   ├── TopicExists
     │   ├── InvalidConfig         a setting of a topic, or a number of partitions, that cannot be
     │   └── ProducerFenced        somebody else uses this producer's id
@@ -108,6 +109,23 @@ class UnknownTopic(Refused):
 
 class UnknownPartition(Refused):
     code = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+class OffsetOutOfRange(Refused):
+    """None is what the server did not say."""
+
+    code = "OFFSET_OUT_OF_RANGE"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        log_start_offset: int | None = None,
+        end_offset: int | None = None,
+        said: Said | None = None,
+    ) -> None:
+        self.log_start_offset, self.end_offset = log_start_offset, end_offset
+        super().__init__(message, said=said)
 
 
 class TopicExists(Refused):

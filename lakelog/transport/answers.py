@@ -18,6 +18,7 @@ from lakelog.errors import (
     InvalidConfig,
     LakelogError,
     NotAvailable,
+    OffsetOutOfRange,
     OutcomeUnknown,
     ProducerFenced,
     Refused,
@@ -37,6 +38,7 @@ _BY_CODE: Final[dict[int, type[LakelogError]]] = {
     40901: TopicExists,
     40912: ProducerFenced,
 }
+_OUT_OF_RANGE: Final = 41601
 #: Of 4xx, those that say: not now.
 _LATER: Final = frozenset({408, 425, 429})
 _SHOWN: Final = 300
@@ -64,7 +66,7 @@ def read_fault(answer: Answer, what: str) -> Fault:
     if 400 <= answer.status < 500:
         if answer.status in _LATER:
             return Fault(NotAvailable(said.message, said=said), facts, again=True, retry_after_s=retry_after_s)
-        return Fault(_BY_CODE.get(said.error_code, Refused)(said.message, said=said), facts)
+        return Fault(_refusal(said, facts), facts)
     if answer.status >= 500 and facts.get("outcome") == "not_attempted":
         again = facts.get("retriable") is not False
         return Fault(
@@ -72,6 +74,17 @@ def read_fault(answer: Answer, what: str) -> Fault:
         )
     why = f"the answer was {answer.status}: {said.message}"
     return Fault(OutcomeUnknown(what, why, said=said), facts, again=True, retry_after_s=retry_after_s)
+
+
+def _refusal(said: Said, facts: Mapping[str, Any]) -> LakelogError:
+    if said.error_code == _OUT_OF_RANGE:
+        start, end = (_whole(facts.get(name)) for name in ("log_start_offset", "end_offset"))
+        return OffsetOutOfRange(said.message, log_start_offset=start, end_offset=end, said=said)
+    return _BY_CODE.get(said.error_code, Refused)(said.message, said=said)
+
+
+def _whole(given: object) -> int | None:
+    return given if isinstance(given, int) else None
 
 
 def said_of(answer: Answer, facts: Mapping[str, Any]) -> Said:

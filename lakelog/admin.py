@@ -1,0 +1,84 @@
+"""The Admin: topics and their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from lakelog.topics.questions import ConfigValue, TopicQuestions
+from lakelog.topics.settings import AdminSettings
+from lakelog.topics.shapes import ConfigEntry, PartitionOffsets, TopicDescription
+from lakelog.transport.asking import run
+from lakelog.transport.exchange import Transport
+from lakelog.transport.http import HttpTransport
+
+_CONNECTIONS = 4
+
+
+class Admin:
+    """Topics and their settings. All of it may be called by threads.
+
+    `settings` has Kafka's names: `Admin({"bootstrap.servers": "http://localhost:8082"})`.
+    """
+
+    def __init__(self, settings: Mapping[str, object], *, transport: Transport | None = None) -> None:
+        chosen = AdminSettings.of(settings)
+        self._topics = TopicQuestions(chosen)
+        self._transport = transport or HttpTransport(chosen.bootstrap_servers, chosen.client_id, _CONNECTIONS)
+
+    def list_topics(self) -> list[str]:
+        """The names of all topics, without internal ones."""
+        return run(self._topics.list_topics(), self._transport)
+
+    def describe_topic(self, topic: str) -> TopicDescription:
+        return run(self._topics.describe_topic(topic), self._transport)
+
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
+        exist_ok: bool = False,
+    ) -> TopicDescription:
+        """Make a topic; what is not said is the server's default.
+
+        One that is there already is TopicExists, and with `exist_ok` only if it is not what is wanted.
+        """
+        return run(self._topics.create_topic(topic, partitions, configs, exist_ok=exist_ok), self._transport)
+
+    def delete_topic(self, topic: str) -> None:
+        """With all of its records."""
+        run(self._topics.delete_topic(topic), self._transport)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """`partitions` is how many there shall be then. Keys may find other partitions from then on."""
+        run(self._topics.add_partitions(topic, partitions), self._transport)
+
+    def describe_configs(self, topic: str) -> dict[str, ConfigEntry]:
+        """Every setting of a topic, with where its value comes from."""
+        return run(self._topics.describe_configs(topic), self._transport)
+
+    def alter_configs(self, topic: str, configs: Mapping[str, ConfigValue]) -> None:
+        """Change these settings, all or none; None takes one back to its default."""
+        run(self._topics.alter_configs(topic, configs), self._transport)
+
+    def offsets(self, topic: str, partition: int, *, timestamp: int | None = None) -> PartitionOffsets:
+        """Where a partition begins and ends, and its first offset at or after a time."""
+        return run(self._topics.offsets(topic, partition, timestamp), self._transport)
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
+        """Move the log start up to an offset, -1 being the end; answers where it is then."""
+        return run(self._topics.delete_records(topic, partition, before_offset), self._transport)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

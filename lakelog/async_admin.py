@@ -1,0 +1,83 @@
+"""The AsyncAdmin: topics and their settings, for one event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from lakelog.topics.questions import ConfigValue, TopicQuestions
+from lakelog.topics.settings import AdminSettings
+from lakelog.topics.shapes import ConfigEntry, PartitionOffsets, TopicDescription
+from lakelog.transport.asking import run_async
+from lakelog.transport.exchange import AsyncTransport
+from lakelog.transport.http import AsyncHttpTransport
+
+_CONNECTIONS = 4
+
+
+class AsyncAdmin:
+    """The Admin for one event loop: the same settings, the same methods."""
+
+    def __init__(self, settings: Mapping[str, object], *, transport: AsyncTransport | None = None) -> None:
+        chosen = AdminSettings.of(settings)
+        self._topics = TopicQuestions(chosen)
+        self._transport = transport or AsyncHttpTransport(chosen.bootstrap_servers, chosen.client_id, _CONNECTIONS)
+
+    async def list_topics(self) -> list[str]:
+        """The names of all topics, without internal ones."""
+        return await run_async(self._topics.list_topics(), self._transport)
+
+    async def describe_topic(self, topic: str) -> TopicDescription:
+        return await run_async(self._topics.describe_topic(topic), self._transport)
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
+        exist_ok: bool = False,
+    ) -> TopicDescription:
+        """Make a topic; what is not said is the server's default.
+
+        One that is there already is TopicExists, and with `exist_ok` only if it is not what is wanted.
+        """
+        return await run_async(
+            self._topics.create_topic(topic, partitions, configs, exist_ok=exist_ok), self._transport
+        )
+
+    async def delete_topic(self, topic: str) -> None:
+        """With all of its records."""
+        await run_async(self._topics.delete_topic(topic), self._transport)
+
+    async def add_partitions(self, topic: str, partitions: int) -> None:
+        """`partitions` is how many there shall be then. Keys may find other partitions from then on."""
+        await run_async(self._topics.add_partitions(topic, partitions), self._transport)
+
+    async def describe_configs(self, topic: str) -> dict[str, ConfigEntry]:
+        """Every setting of a topic, with where its value comes from."""
+        return await run_async(self._topics.describe_configs(topic), self._transport)
+
+    async def alter_configs(self, topic: str, configs: Mapping[str, ConfigValue]) -> None:
+        """Change these settings, all or none; None takes one back to its default."""
+        await run_async(self._topics.alter_configs(topic, configs), self._transport)
+
+    async def offsets(self, topic: str, partition: int, *, timestamp: int | None = None) -> PartitionOffsets:
+        """Where a partition begins and ends, and its first offset at or after a time."""
+        return await run_async(self._topics.offsets(topic, partition, timestamp), self._transport)
+
+    async def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
+        """Move the log start up to an offset, -1 being the end; answers where it is then."""
+        return await run_async(self._topics.delete_records(topic, partition, before_offset), self._transport)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,37 @@
+"""What an admin can be told: Kafka's settings under Kafka's names. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakelog.settings import INT32_MAX, SHARED, Setting, Whole, read_settings
+from lakelog.transport.backoff import Backoff
+
+ADMIN_SETTINGS: Final = (
+    *SHARED,
+    Setting("retries", Whole(0, INT32_MAX), INT32_MAX, "How often a request is sent again."),
+    Setting("default.api.timeout.ms", Whole(1, INT32_MAX), 60_000, "How long a call may last, with all its repeats."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """Every setting, with its dots as underscores."""
+
+    bootstrap_servers: str
+    client_id: str
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    retries: int
+    default_api_timeout_ms: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> AdminSettings:
+        return cls(**read_settings(given, ADMIN_SETTINGS))
+
+    @property
+    def backoff(self) -> Backoff:
+        return Backoff(self.retry_backoff_ms / 1000, max(self.retry_backoff_ms, self.retry_backoff_max_ms) / 1000)

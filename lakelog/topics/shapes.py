@@ -1,0 +1,56 @@
+"""What is known of topics: small values as the server answers them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class TopicDescription(NamedTuple):
+    """`configs` are all that are in force, the defaults too; of a topic that was just made, those set on itself."""
+
+    name: str
+    partitions: int
+    configs: dict[str, str]
+
+
+class ConfigEntry(msgspec.Struct, frozen=True):
+    """One setting of a topic. `source` is `DYNAMIC_TOPIC_CONFIG` where it is set on the topic itself."""
+
+    name: str
+    value: str
+    source: str
+    is_default: bool
+
+
+class PartitionOffsets(msgspec.Struct, frozen=True):
+    """`end_offset` is the next that a record will be given, `offset` the first at or after an asked time, or None."""
+
+    beginning_offset: int
+    end_offset: int
+    offset: int | None = None
+
+
+class PutTopic(msgspec.Struct):
+    """The server's description of a topic, as far as it is used."""
+
+    name: str
+    configs: dict[str, str]
+    partitions: list[msgspec.Raw]
+
+
+class Configs(msgspec.Struct):
+    data: list[ConfigEntry]
+
+
+class Cluster(msgspec.Struct):
+    cluster_id: str
+
+
+class Clusters(msgspec.Struct):
+    data: list[Cluster]
+
+
+class LogStart(msgspec.Struct):
+    log_start_offset: int
