@@ -70,7 +70,7 @@ class _Flow:
         cost: Grid = self.unit * (1 - self.loads)
         came: list[Step | None] = [None] * members
         giving, taking = np.empty_like(self.give), np.empty_like(self.take)
-        while True:
+        for _ in range(members):
             np.add(cost[:, None], self.give, out=giving)
             np.add(giving.min(axis=0), self.take, out=taking)
             reached = taking.min(axis=1)

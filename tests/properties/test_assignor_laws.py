@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer_groups.assignment import ASSIGNORS, Assignment, Subscriber, TopicPartition, check_assignment
-from tests.support.assigning import every_partition, sum_of_squares, taken_away, with_owned
+from tests.support.assigning import count_kept, every_partition, find_better, sum_of_squares, taken_away, with_owned
 
 TOPICS = ("a", "b", "c", "d")
 sticky = ASSIGNORS["sticky"]
@@ -50,12 +50,6 @@ def in_order(subscribers: list[Subscriber]) -> list[Subscriber]:
 
 def loads(assignment: Assignment) -> list[int]:
     return sorted(map(len, assignment.values()))
-
-
-def kept(subscribers: list[Subscriber], assignment: Assignment) -> int:
-    """How many partitions are with the only member that claimed them and may have them."""
-    claimed = Counter(tp for one in subscribers for tp in one.owned if tp.topic in one.topics)
-    return sum(claimed[tp] == 1 for one in subscribers for tp in one.owned & assignment[one.member_id])
 
 
 @given(names, groups(), partition_counts)
@@ -131,7 +125,7 @@ tiny_counts = st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), max_siz
 def test_no_assignment_at_all_is_more_even_than_sticky_and_none_as_even_keeps_more(group, partitions):
     wanted = sorted(every_partition(group, partitions))
     best = max(
-        (-sum_of_squares(assignment), kept(group, assignment))
+        (-sum_of_squares(assignment), count_kept(group, assignment))
         for owners in product(*([one.member_id for one in group if tp.topic in one.topics] for tp in wanted))
         for assignment in [
             {one.member_id: frozenset(tp for tp, owner in zip(wanted, owners, strict=True) if owner == one.member_id)
@@ -139,7 +133,31 @@ def test_no_assignment_at_all_is_more_even_than_sticky_and_none_as_even_keeps_mo
         ]
     )  # fmt: skip
     chosen = sticky(group, partitions)
-    assert (-sum_of_squares(chosen), kept(group, chosen)) == best
+    assert (-sum_of_squares(chosen), count_kept(group, chosen)) == best
+
+
+@st.composite
+def hoarding_groups(draw: st.DrawFn) -> tuple[list[Subscriber], dict[str, int]]:
+    """Groups of few topics each, in which some own long runs of partitions."""
+    partitions = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 30), min_size=1))
+    topics = draw(st.lists(st.frozensets(st.sampled_from(TOPICS), min_size=1, max_size=3), min_size=2, max_size=6))
+    owned: list[set[TopicPartition]] = [set() for _ in topics]
+    runs = st.lists(st.tuples(st.integers(0, len(topics) - 1), st.integers(1, 15)), max_size=6)
+    for topic, count in partitions.items():
+        owners = [owner for owner, length in draw(runs) for _ in range(length)]
+        for number, owner in zip(range(count), owners, strict=False):
+            owned[owner].add(TopicPartition(topic, number))
+    group = [
+        Subscriber(f"m{at}", its, None, frozenset(its_own))
+        for at, (its, its_own) in enumerate(zip(topics, owned, strict=True))
+    ]
+    return group, partitions
+
+
+@given(hoarding_groups())
+def test_no_row_of_members_could_pass_partitions_on_for_the_better(hoarding):
+    group, partitions = hoarding
+    assert find_better(group, sticky(group, partitions)) is None
 
 
 @given(groups(), partition_counts)
@@ -183,7 +201,7 @@ def test_who_joins_takes_what_its_share_needs_and_nothing_else_moves(group, part
     share, longer = divmod(sum(partitions.values()), len(joined))
     may_stay = sum(min(len(one.owned), share) for one in joined)
     may_stay += min(longer, sum(len(one.owned) > share for one in joined))
-    assert kept(joined, after) == may_stay
+    assert count_kept(joined, after) == may_stay
 
 
 @given(alike(), partition_counts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import starmap
+from itertools import product
+from math import inf
 
 from consumer_groups.assignment import Assignment, Subscriber, TopicPartition
 
@@ -41,8 +43,47 @@ def sum_of_squares(assignment: Assignment) -> int:
 
 def taken_away(subscribers: Sequence[Subscriber], assignment: Assignment) -> frozenset[TopicPartition]:
     """What members owned and own no longer."""
-    return frozenset[TopicPartition]().union(*starmap(_lost, ((one, assignment) for one in subscribers)))
+    return frozenset(tp for one in subscribers for tp in one.owned - assignment[one.member_id])
 
 
-def _lost(one: Subscriber, assignment: Assignment) -> frozenset[TopicPartition]:
-    return one.owned - assignment[one.member_id]
+def believed(subscribers: Sequence[Subscriber]) -> dict[str, frozenset[TopicPartition]]:
+    """What each member owned, without what others claim too and what it may not have."""
+    claims = Counter(tp for one in subscribers for tp in one.owned if tp.topic in one.topics)
+    return {
+        one.member_id: frozenset(tp for tp in one.owned if tp.topic in one.topics and claims[tp] == 1)
+        for one in subscribers
+    }
+
+
+def count_kept(subscribers: Sequence[Subscriber], assignment: Assignment) -> int:
+    return sum(len(its & assignment[member_id]) for member_id, its in believed(subscribers).items())
+
+
+def find_better(subscribers: Sequence[Subscriber], assignment: Assignment) -> tuple[str, str] | None:
+    """Find two members between whom, over others if need be, a partition could go for the better.
+
+    It is better where loads become more even, or stay as even while more is kept. If there are none the assignment
+    is the best there is: the certificate of a minimum-cost flow, by Floyd and Warshall.
+    """
+    held = {name: Counter(tp.topic for tp in its) for name, its in assignment.items()}
+    present = frozenset[TopicPartition]().union(*assignment.values())
+    owned = {name: Counter(tp.topic for tp in its & present) for name, its in believed(subscribers).items()}
+    topics = {one.member_id: one.topics for one in subscribers}
+    cost = {
+        (giver, taker): min(
+            (
+                (held[giver][topic] <= owned[giver][topic]) - (held[taker][topic] < owned[taker][topic])
+                for topic in held[giver]
+                if topic in topics[taker]
+            ),
+            default=inf,
+        )
+        for giver, taker in product(topics, topics)
+    }
+    for over, giver, taker in product(topics, repeat=3):
+        cost[giver, taker] = min(cost[giver, taker], cost[giver, over] + cost[over, taker])
+    for (giver, taker), price in cost.items():
+        gap = len(assignment[giver]) - len(assignment[taker]) if giver != taker else 1
+        if price < inf and (gap > 1 or (gap == 1 and price < 0)):
+            return giver, taker
+    return None

@@ -58,11 +58,12 @@ def meddling(subscribers, partitions):
 def rules(tmp_path, monkeypatch):
     """A module of a user's own, on the path."""
     (tmp_path / "their_rules.py").write_text(CUSTOM)
+    (tmp_path / "other_rules.py").write_text(CUSTOM)
     (tmp_path / "broken_rules.py").write_text("1 / 0\n")
     (tmp_path / "leaving_rules.py").write_text("raise SystemExit(3)\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield "their_rules"
-    for name in ("their_rules", "broken_rules", "leaving_rules"):
+    for name in ("their_rules", "other_rules"):
         sys.modules.pop(name, None)
 
 
@@ -122,8 +123,8 @@ def test_only_those_custom_assignors_are_loaded_that_may_be(rules):
     name = f"{rules}:all_to_the_last"
     assert assignor_named(name, custom=[name])
     with pytest.raises(UnknownAssignor):
-        assignor_named("broken_rules:x", custom=[name])
-    assert "broken_rules" not in sys.modules
+        assignor_named("other_rules:all_to_the_last", custom=[name])
+    assert "other_rules" not in sys.modules
 
 
 @pytest.mark.parametrize("function", ["nothing", "failing", "forgetful", "greedy", "meddling"])

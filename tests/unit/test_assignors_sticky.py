@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer_groups.assignment import ASSIGNORS, check_assignment
-from tests.support.assigning import member, outcome, taken_away, with_owned
+from tests.support.assigning import count_kept, find_better, member, outcome, sum_of_squares, taken_away, with_owned
 
 BOTH = "topic1 topic2"
 
@@ -113,6 +113,27 @@ def test_one_partition_of_a_row_of_members_moves_so_that_the_next_can_give_one_t
     assert sorted(map(len, given.values())) == [2, 2, 2]
     assert {one.topic for one in given["new"]} == {"y"}
     assert given["a"] < subscribers[0].owned
+
+
+def test_a_partition_comes_back_to_its_owner_when_another_way_to_even_loads_is_found():
+    """At first `a` gives two to `b`; then `b` gives two to `new`, and one of the first two returns."""
+    subscribers = [member("a", "x", "x-0, x-1, x-2, x-3"), member("b", "x y", "y-0, y-1, y-2"), member("new", "y")]
+    given = ASSIGNORS["sticky"](subscribers, {"x": 4, "y": 3})
+    assert given == outcome(a="x-0, x-1, x-2", b="x-3, y-0", new="y-1, y-2")
+
+
+def test_no_more_come_back_to_an_owner_than_were_its_own():
+    subscribers = [
+        member("a", "u v w", "u-0, u-2, u-3, u-4, w-3, w-4"),
+        member("b", "u v w"),
+        member("c", "t u w", "t-0, t-2, t-4, t-5, t-6, u-1, w-2"),
+        member("d", "t u w", "w-1"),
+        member("e", "t u v", "t-1, v-0"),
+        member("f", "t v", "t-3"),
+    ]
+    given = ASSIGNORS["sticky"](subscribers, {"t": 7, "u": 5, "v": 1, "w": 5})
+    assert (sum_of_squares(given), count_kept(subscribers, given)) == (54, 10)
+    assert find_better(subscribers, given) is None
 
 
 def test_a_partition_of_a_vanished_topic_or_beyond_the_end_is_forgotten():
