@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_log.errors import InvalidRecord
-from delta_log.schema import HEADERS, TIMESTAMP
+from delta_log.schema import HEADERS, TIMESTAMP, integer
 
 _COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
     ("key", pa.binary()),
@@ -54,7 +54,7 @@ def _cast(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
         raise InvalidRecord(0, f"column timestamp must be whole milliseconds or timestamps, not {given}")
     try:
         if name == "timestamp" and whole:
-            column = pc.multiply_checked(column.cast(pa.int64()), 1000)
+            column = pc.multiply_checked(column.cast(pa.int64()), integer(1000))
         flat = column.cast(kind).combine_chunks()
     except (pa.ArrowException, OverflowError) as error:
         raise InvalidRecord(0, f"column {name}: {error}") from error

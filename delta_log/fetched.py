@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_log.schema import RECORD_COLUMNS
+from delta_log.schema import RECORD_COLUMNS, integer
 from delta_log.types import Header
 
 _ROW_BYTES: Final = 24
@@ -60,7 +60,7 @@ class Fetched:
         """One by one, for those who want Python objects."""
         for batch in self.batches:
             columns = (batch.column(name).to_pylist() for name in RECORD_COLUMNS[2:])
-            stamps = pc.divide(batch.column("timestamp").cast(pa.int64()), 1000).to_pylist()
+            stamps = pc.divide(batch.column("timestamp").cast(pa.int64()), integer(1000)).to_pylist()
             for offset, stamp, key, value, headers in zip(
                 batch.column("offset").to_pylist(), stamps, *columns, strict=True
             ):
@@ -113,18 +113,18 @@ def between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
     if last - first + 1 == batch.num_rows:
         start = min(max(0, low - first), batch.num_rows)
         return batch.slice(start, max(0, min(high, last + 1) - first - start))
-    return batch.filter(pc.and_(pc.greater_equal(offsets, low), pc.less(offsets, high)))
+    return batch.filter(pc.and_(pc.greater_equal(offsets, integer(low)), pc.less(offsets, integer(high))))
 
 
 def fitting(batch: pa.RecordBatch, room: int) -> int:
     """How many rows from the start fit into `room` bytes."""
-    sizes = pa.repeat(pa.scalar(_ROW_BYTES, pa.int64()), batch.num_rows)
+    sizes = pa.repeat(integer(_ROW_BYTES), batch.num_rows)
     for name in ("key", "value"):
         if name in batch.schema.names:
             sizes = pc.add(sizes, _lengths(batch.column(name)))
-    if "headers" in batch.schema.names:
+    if "headers" in batch.schema.names and batch.column("headers").null_count < batch.num_rows:
         sizes = pc.add(sizes, _header_sizes(batch.column("headers")))
-    return int(pc.sum(pc.less_equal(pc.cumulative_sum(sizes), room)).as_py() or 0)
+    return int(pc.sum(pc.less_equal(pc.cumulative_sum(sizes), integer(room))).as_py() or 0)
 
 
 def _lengths(column: pa.Array) -> pa.Array:
@@ -134,7 +134,7 @@ def _lengths(column: pa.Array) -> pa.Array:
 def _header_sizes(column: pa.Array) -> pa.Array:
     """What the headers of each row take: the running sum over all headers, from row to row."""
     flat = column.flatten()
-    each = pc.add(pc.add(_lengths(flat.field("key")), _lengths(flat.field("value"))), _ROW_BYTES)
+    each = pc.add(pc.add(_lengths(flat.field("key")), _lengths(flat.field("value"))), integer(_ROW_BYTES))
     sums = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(each)])
     ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
     starts = pc.subtract(ends, pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
@@ -144,7 +144,7 @@ def _header_sizes(column: pa.Array) -> pa.Array:
 def first_at_or_after(rows: pa.RecordBatch | pa.Table, wanted: pa.Scalar, start: int) -> int | None:
     late = pc.and_(
         pc.greater_equal(rows.column("timestamp").cast(pa.int64()), wanted),
-        pc.greater_equal(rows.column("offset"), start),
+        pc.greater_equal(rows.column("offset"), integer(start)),
     )
     at = pc.index(late, True).as_py()
     return None if at < 0 else rows.column("offset")[at].as_py()

@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_log.retention import check_in_order, newest_commits
+from delta_log.schema import integer
 from delta_log.types import DataFile
 
 
@@ -152,7 +153,7 @@ def surviving(records: pa.Table, *, latest: pa.Table, tombstones_below: int) -> 
     place = pc.index_in(keys, options=pc.SetLookupOptions(value_set=mapped, skip_nulls=True))
     offset = records.column("offset")
     newest = pc.fill_null(pc.greater_equal(offset, latest.column("offset").take(place)), fill_value=True)
-    lasting = pc.or_(pc.is_valid(records.column("value")), pc.greater_equal(offset, tombstones_below))
+    lasting = pc.or_(pc.is_valid(records.column("value")), pc.greater_equal(offset, integer(tombstones_below)))
     return pc.or_(pc.is_null(keys), pc.and_(newest, lasting))
 
 

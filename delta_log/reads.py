@@ -22,8 +22,10 @@ from delta_log.fetched import (
     Fetched,
     FetchLimits,
     Gathered,
+    between,
     first_at_or_after,
 )
+from delta_log.leftovers import Leftover, Leftovers
 from delta_log.live import Live
 from delta_log.parquet import read_row_groups
 from delta_log.schema import RECORD_COLUMNS
@@ -32,6 +34,7 @@ from delta_log.tail import Chunk, PayloadReader, Tail, load_batches
 from delta_log.types import DataFile
 
 _RETRIES: Final = 5
+_LEFTOVER_BYTES: Final = 64 * 1024 * 1024
 
 
 def check_range(live: Live, partition: int, offset: int, start: int, end: int) -> None:
@@ -40,11 +43,12 @@ def check_range(live: Live, partition: int, offset: int, start: int, end: int) -
 
 
 class Reader:
-    """Reads for everybody; keeps nothing between two calls. `follow` brings a table up to what others committed."""
+    """Reads for everybody. `follow` brings a table up to what others committed."""
 
     def __init__(self, journal: PayloadReader, follow: Callable[[Live], None]) -> None:
         self._journal = journal
         self._follow = follow
+        self._leftovers = Leftovers(_LEFTOVER_BYTES)
 
     def fetch(
         self, live: Live, partition: int, offset: int, limits: FetchLimits, columns: Sequence[str] = RECORD_COLUMNS
@@ -138,15 +142,43 @@ class Reader:
         for file in files:
             if file.base_offset >= end:
                 break
-            for part in self._row_groups(live, file, gathered.next_offset, end, columns, gathered.room):
-                for batch in part.to_batches():
+            for batches in self._decoded(live, partition, file, gathered, end, columns):
+                for batch in batches:
                     gathered.take(batch, end)
                 if gathered.full:
+                    self._keep_rest(live, partition, file, gathered, batches, columns)
                     return
             gathered.next_offset = max(gathered.next_offset, min(end, file.next_offset))
             if gathered.full:
                 return
         gathered.next_offset = end
+
+    def _decoded(
+        self, live: Live, partition: int, file: DataFile, gathered: Gathered, end: int, columns: Sequence[str]
+    ) -> Iterator[Sequence[pa.RecordBatch]]:
+        """What an earlier fetch left, and then what the file has behind it."""
+        left = self._leftovers.find((live.id, partition, gathered.next_offset, *columns))
+        if left is not None and left.path == file.path:
+            yield left.batches
+            last = int(left.batches[-1].column(0)[-1].as_py())
+            gathered.next_offset = max(gathered.next_offset, min(end, last + 1))
+        for part in self._row_groups(live, file, gathered.next_offset, end, columns, gathered.room):
+            yield part.to_batches()
+
+    def _keep_rest(
+        self,
+        live: Live,
+        partition: int,
+        file: DataFile,
+        gathered: Gathered,
+        batches: Sequence[pa.RecordBatch],
+        columns: Sequence[str],
+    ) -> None:
+        offset = gathered.next_offset
+        cuts = [between(batch, offset, NO_LIMIT) for batch in batches if batch.num_rows]
+        rest = [cut for cut in cuts if cut.num_rows]
+        if rest:
+            self._leftovers.keep((live.id, partition, offset, *columns), Leftover(file.path, rest))
 
     def _row_groups(
         self, live: Live, file: DataFile, low: int, high: int, columns: Sequence[str], room: FetchLimits

@@ -33,7 +33,7 @@ from delta_log.record_rules import (
 )
 from delta_log.request_parts import Request, arrow_parts, block_parts, content_digest
 from delta_log.rows import CONTENT_SCHEMA, RowBlock, encode_block
-from delta_log.schema import HEADERS, TIMESTAMP
+from delta_log.schema import HEADERS, TIMESTAMP, integer
 from delta_log.types import ProducerStamp, Record
 
 
@@ -131,7 +131,7 @@ def _check_arrow_sizes(limit: int, content: pa.RecordBatch) -> None:
     if content.nbytes + RECORD_BOUND + HEADER_BOUND * len(content.column("headers").flatten()) <= limit:
         return
     lengths = [pc.fill_null(pc.binary_length(content.column(name)), 0).cast(pa.int64()) for name in ("key", "value")]
-    doubtful = pc.greater(pc.add(lengths[0], lengths[1]), limit - RECORD_BOUND)
+    doubtful = pc.greater(pc.add(lengths[0], lengths[1]), integer(limit - RECORD_BOUND))
     if content.column("headers").null_count < content.num_rows:
         doubtful = pc.or_(doubtful, content.column("headers").is_valid())
     for index in pc.indices_nonzero(doubtful).to_pylist():
@@ -147,7 +147,7 @@ def _arrow_timestamps(rules: Rules, given: pa.Array | None, count: int, now_ms: 
         return pa.repeat(now, count)
     low, high = time_bounds(rules, now_ms)
     micros = given.cast(pa.int64())
-    bad = pc.or_(pc.less(micros, low * 1000), pc.greater(micros, high * 1000 + 999))
+    bad = pc.or_(pc.less(micros, integer(low * 1000)), pc.greater(micros, integer(high * 1000 + 999)))
     at = pc.index(bad, True).as_py()
     if at >= 0:
         raise InvalidTimestamp(at, micros[at].as_py() // 1000, f"it must lie within {low} and {high}")

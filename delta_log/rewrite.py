@@ -19,6 +19,7 @@ from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError, PlanOutdated
 from delta_log.parquet import encode_parquet, read_file, time_bounds
+from delta_log.schema import integer
 from delta_log.snapshot import Snapshot, start_txn
 from delta_log.table import Table
 from delta_log.topic_config import ParquetCodec
@@ -53,7 +54,7 @@ def cut_file(
 ) -> int:
     """Rewrite a file without its rows below an offset."""
     rows = _read_current(table, file, schema)
-    kept = rows.filter(pc.greater_equal(rows.column("offset"), before))
+    kept = rows.filter(pc.greater_equal(rows.column("offset"), integer(before)))
     fresh: list[DataFile] = []
     if kept.num_rows:
         low, high = time_bounds(kept)

@@ -11,10 +11,11 @@ from itertools import accumulate, chain
 from typing import Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_log.schema import FILE_SCHEMA, HEADER, HEADERS, TIMESTAMP
+from delta_log.schema import FILE_SCHEMA, HEADER, HEADERS, TIMESTAMP, integer
 from delta_log.types import Header, ProducerStamp
 
 #: The columns of a frame in Arrow form: offsets follow from its base, the producer from its stamp.
@@ -50,7 +51,6 @@ class ArrowRows(msgspec.Struct, gc=False):
 
 Rows = RowBlock | ArrowRows
 
-_ONE: Final = pa.scalar(1, pa.int64())
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(RowBlock)
 _sequences_decoder: Final = msgspec.msgpack.Decoder(int | list[int] | None)
@@ -139,8 +139,7 @@ def _joined(columns: Sequence[list[bytes | None]]) -> list[bytes | None]:
 
 
 def _dense(base: int, count: int) -> pa.Array:
-    """base, base + 1, …: by a running sum, as Arrow does it without the interpreter."""
-    return pc.cumulative_sum(pa.repeat(_ONE, count), start=base - 1)
+    return pa.array(np.arange(base, base + count, dtype=np.int64))
 
 
 def _offsets(runs: Sequence[Run]) -> pa.Array:
@@ -155,7 +154,7 @@ def _timestamps(blocks: Sequence[RowBlock]) -> pa.Array:
     if len(blocks) == 1 and isinstance(blocks[0].timestamps, int):
         return pa.repeat(pa.scalar(blocks[0].timestamps * 1000, TIMESTAMP), len(blocks[0]))
     milliseconds = pa.array(list(chain.from_iterable(map(_spread_times, blocks))), pa.int64())
-    return pc.multiply(milliseconds, 1000).cast(TIMESTAMP)
+    return pc.multiply(milliseconds, integer(1000)).cast(TIMESTAMP)
 
 
 def _spread_times(block: RowBlock) -> Sequence[int]:

@@ -17,6 +17,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
+#: Some of a body: anything that has bytes and its length.
+Piece = bytes | memoryview
 
 JSON: Final = b"application/json"
 _BODILESS: Final = frozenset((204, 304))
@@ -88,7 +90,7 @@ class Reply(msgspec.Struct):
     """An answer: whole, or in pieces as they are made. `done` is called when it was sent, or cannot be."""
 
     status: int = 200
-    body: bytes | AsyncGenerator[bytes] = b""
+    body: bytes | AsyncGenerator[bytes] | AsyncGenerator[Piece] = b""
     content_type: bytes = JSON
     headers: Sequence[Header] = ()
     done: Callable[[], None] | None = None

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from delta_log import Fetched
+from ingest_api.call import Piece
 from ingest_api.formats_out import Writer
 
 #: So few rows are one piece, and an answer of one piece is sent at once.
@@ -19,7 +20,7 @@ def size_of(fetched: Fetched) -> int:
     return sum(batch.nbytes for batch in fetched.batches)
 
 
-def stream_pieces(writer: Writer, fetched: Sequence[Fetched]) -> bytes | AsyncGenerator[bytes]:
+def stream_pieces(writer: Writer, fetched: Sequence[Fetched]) -> bytes | AsyncGenerator[Piece]:
     """The body of an answer: whole when it is small."""
     if sum(each.count for each in fetched) <= _FEW and sum(map(size_of, fetched)) <= _FEW_BYTES:
         pieces = [piece for each in fetched for piece in writer.rows(each.partition, each.batches)]
@@ -27,7 +28,7 @@ def stream_pieces(writer: Writer, fetched: Sequence[Fetched]) -> bytes | AsyncGe
     return _stream(writer, fetched)
 
 
-async def _stream(writer: Writer, fetched: Sequence[Fetched]) -> AsyncGenerator[bytes]:
+async def _stream(writer: Writer, fetched: Sequence[Fetched]) -> AsyncGenerator[Piece]:
     head = writer.start()
     if head:
         yield head

@@ -31,11 +31,11 @@ class ArrowWriter:
     def start(self) -> bytes:
         return STREAM_SCHEMA.serialize().to_pybytes()
 
-    def rows(self, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    def rows(self, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[memoryview]:
         number = pa.scalar(partition, pa.int32())
         for batch in cut_batches(batches, rows=_ROWS, size=_BYTES):
             columns = [pa.repeat(number, batch.num_rows), *(batch.column(name) for name in RECORD_COLUMNS)]
-            yield pa.RecordBatch.from_arrays(columns, schema=STREAM_SCHEMA).serialize().to_pybytes()
+            yield memoryview(pa.RecordBatch.from_arrays(columns, schema=STREAM_SCHEMA).serialize())
 
     def end(self) -> bytes:
         return _END_OF_STREAM

@@ -1,0 +1,56 @@
+"""What a fetch decoded and had to cut off: whoever goes on where it ended finds it here. Thread-safe.
+
+A row group is decoded whole, and a fetch of the usual size ends within one; without this its reader, who comes back
+for the rest, would have it decoded once more, each time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+
+class Leftover(NamedTuple):
+    """The last rows that were decoded of a file, from the offset on that it is kept under."""
+
+    path: str
+    batches: Sequence[pa.RecordBatch]
+
+
+class Leftovers:
+    """The latest, as long as what they keep in memory is not more than `most_bytes`."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, tuple[Leftover, int]] = OrderedDict()
+        self._bytes = 0
+
+    def keep(self, place: Hashable, leftover: Leftover) -> None:
+        # A slice keeps all of the rows that it was cut from.
+        size = sum(batch.get_total_buffer_size() for batch in leftover.batches)
+        if size > self._most_bytes:
+            return
+        with self._lock:
+            self._drop(place)
+            self._kept[place] = leftover, size
+            self._bytes += size
+            while self._bytes > self._most_bytes:
+                self._drop(next(iter(self._kept)))
+
+    def find(self, place: Hashable) -> Leftover | None:
+        """It stays: several may read the same."""
+        with self._lock:
+            kept = self._kept.get(place)
+            if kept is None:
+                return None
+            self._kept.move_to_end(place)
+            return kept[0]
+
+    def _drop(self, place: Hashable) -> None:
+        _, size = self._kept.pop(place, (None, 0))
+        self._bytes -= size
