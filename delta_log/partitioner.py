@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import md5
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from mmh3 import mmh3_32_uintdigest
@@ -99,11 +100,15 @@ def assign_array(
     first_null: int,
     null_mode: str,
     explicit: Sequence[int | None] | None,
-) -> tuple[list[int], int]:
+) -> tuple[Numbers, int]:
     """The same for a binary Arrow array."""
-    if partitioner == "murmur2" and explicit is None and partitions > 1 and _hashes_as_column(keys):
-        return _places(hash_array(keys), partitions), 0
-    return assign_partitions(partitioner, keys.to_pylist(), partitions, first_null, null_mode, explicit)
+    if explicit is None and partitions > 1:
+        if partitioner == "murmur2" and _hashes_as_column(keys):
+            return (hash_array(keys) & 0x7FFFFFFF) % partitions, 0
+        if keys.null_count == len(keys) and null_mode == "round_robin":
+            return np.arange(first_null % partitions, first_null % partitions + len(keys)) % partitions, len(keys)
+    places, consumed = assign_partitions(partitioner, keys.to_pylist(), partitions, first_null, null_mode, explicit)
+    return np.array(places, np.int64), consumed
 
 
 def _hashes_as_column(keys: pa.Array) -> bool:

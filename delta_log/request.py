@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from delta_log.arrow_columns import content_bytes, read_columns
 from delta_log.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
+from delta_log.murmur2 import Numbers
 from delta_log.partitioner import assign_array, assign_partitions
 from delta_log.producers import check_stamp
 from delta_log.record_columns import Contents, RecordColumns
@@ -105,7 +106,7 @@ def prepare_arrow(
     explicit = explicit_partitions(columns["partition"].to_pylist()) if "partition" in columns else None
     first = first_null if stamp is None else stamp.sequence
 
-    def assign(partitions: int) -> tuple[list[int], int]:
+    def assign(partitions: int) -> tuple[Numbers, int]:
         return assign_array(rules.partitioner, keys, partitions, first, rules.null_mode, explicit)
 
     assignment, nulls = assign(rules.partitions)
@@ -113,9 +114,9 @@ def prepare_arrow(
         check_partitions(rules, explicit)
     parts = arrow_parts(content, assignment, rules.partitions, stamp)
     size = sum(len(part.payload) for part in parts)
-    request = Request(parts, assignment, table.num_rows, size, now_ms, rules.partitions, nulls)
+    request = Request(parts, assignment.tolist(), table.num_rows, size, now_ms, rules.partitions, nulls)
     if stamp is not None:
-        request.stamp, request.reassign = stamp, lambda partitions: assign(partitions)[0]
+        request.stamp, request.reassign = stamp, lambda partitions: assign(partitions)[0].tolist()
         request.digest = content_digest(content_bytes(columns), None)
     return request
 
@@ -130,7 +131,10 @@ def _check_arrow_sizes(limit: int, content: pa.RecordBatch) -> None:
     """Only what could be too large is counted exactly: few records, or none."""
     if content.nbytes + RECORD_BOUND + HEADER_BOUND * len(content.column("headers").flatten()) <= limit:
         return
-    lengths = [pc.fill_null(pc.binary_length(content.column(name)), 0).cast(pa.int64()) for name in ("key", "value")]
+    columns = [content.column(name) for name in ("key", "value")]
+    if not len(content.column("headers").flatten()) and sum(map(_longest, columns)) + RECORD_BOUND <= limit:
+        return
+    lengths = [pc.fill_null(pc.binary_length(column), 0).cast(pa.int64()) for column in columns]
     doubtful = pc.greater(pc.add(lengths[0], lengths[1]), integer(limit - RECORD_BOUND))
     if content.column("headers").null_count < content.num_rows:
         doubtful = pc.or_(doubtful, content.column("headers").is_valid())
@@ -139,6 +143,10 @@ def _check_arrow_sizes(limit: int, content: pa.RecordBatch) -> None:
         size = record_size(content.column("key")[index].as_py(), content.column("value")[index].as_py(), headers)
         if size > limit:
             raise RecordTooLarge(index, size, limit)
+
+
+def _longest(column: pa.Array) -> int:
+    return pc.max(pc.binary_length(column)).as_py() or 0
 
 
 def _arrow_timestamps(rules: Rules, given: pa.Array | None, count: int, now_ms: int) -> pa.Array:

@@ -99,23 +99,21 @@ def merge_parts(parts: Sequence[Part]) -> Part:
 
 
 def arrow_parts(
-    content: pa.RecordBatch, assignment: Sequence[int], partitions: int, stamp: ProducerStamp | None
+    content: pa.RecordBatch, assignment: Numbers, partitions: int, stamp: ProducerStamp | None
 ) -> list[Part]:
     return [_arrow_part(partition, rows) for partition, rows in _split_arrow(content, assignment, partitions, stamp)]
 
 
 def _split_arrow(
-    content: pa.RecordBatch, assignment: Sequence[int], partitions: int, stamp: ProducerStamp | None
+    content: pa.RecordBatch, assignment: Numbers, partitions: int, stamp: ProducerStamp | None
 ) -> list[tuple[int, ArrowRows]]:
     """The same for Arrow: one stable sort by partition, then a slice for each."""
     sequence = None if stamp is None else stamp.sequence
-    first = assignment[0]
-    if partitions == 1 or assignment.count(first) == len(assignment):
-        return [(first, ArrowRows(content, sequence))]
-    places: Numbers = np.array(assignment, np.int16)
-    order: Numbers = np.argsort(places, kind="stable")
+    counts: list[int] = np.bincount(assignment, minlength=partitions).tolist()
+    if max(counts) == len(assignment):
+        return [(int(assignment[0]), ArrowRows(content, sequence))]
+    order: Numbers = np.argsort(assignment.astype(np.int16), kind="stable")
     ordered = content.take(pa.array(order))
-    counts: list[int] = np.bincount(places, minlength=partitions).tolist()
     result: list[tuple[int, ArrowRows]] = []
     start = 0
     for partition, count in enumerate(counts):

@@ -25,6 +25,7 @@ import uvloop
 from delta_log import Limits, Log, Settings
 from delta_log.errors import StorageRefused
 from ingest_api.access_log import AccessLog, open_access_log
+from ingest_api.allocation import keep_freed_memory
 from ingest_api.bodies import Bodies
 from ingest_api.closing import Closing
 from ingest_api.gate import Gate
@@ -78,6 +79,7 @@ def serve(
     open_log: Callable[[ServerSettings], Log] | None = None,
 ) -> int:
     """Run a server until it is told to stop; returns the exit code. Raises what kept it from starting."""
+    keep_freed_memory()
     listener = listen(settings.host, settings.port)
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(Serving(settings, listener, announce, make_app, open_log or open_log_of).run())

@@ -28,9 +28,16 @@ def test_an_arrow_array_hashes_like_each_key_also_when_it_is_a_slice(given_keys,
 def test_lists_and_arrays_of_any_size_are_assigned_alike(given_keys, partitions):
     listed = assign_partitions("murmur2", given_keys, partitions, 7, "round_robin", None)
     array = pa.array(given_keys, pa.binary())
-    assert assign_array("murmur2", array, partitions, 7, "round_robin", None) == listed
+    places, consumed = assign_array("murmur2", array, partitions, 7, "round_robin", None)
+    assert (places.tolist(), consumed) == listed
     for key, place in zip(given_keys, listed[0], strict=True):
         assert key is None or place == murmur2_partition(key, partitions)
+
+
+@given(st.integers(1, 300), st.integers(1, 9), st.integers(0, 2**40), st.sampled_from(["round_robin", "sticky"]))
+def test_null_keys_alone_are_assigned_alike(count, partitions, first, nulls):
+    places, consumed = assign_array("md5", pa.nulls(count, pa.binary()), partitions, first, nulls, None)
+    assert (places.tolist(), consumed) == assign_partitions("md5", [None] * count, partitions, first, nulls, None)
 
 
 def test_a_large_request_is_assigned_by_the_column():
