@@ -100,12 +100,18 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
 
 def to_batches(runs: Sequence[Run]) -> list[pa.RecordBatch]:
-    """Runs, in order of their offsets, as one batch of FILE_SCHEMA; none when there are no runs."""
+    """Runs, in order of their offsets, as batches of FILE_SCHEMA; what is Arrow already is not copied."""
     if not runs:
         return []
-    content = pa.Table.from_batches(_contents(runs), schema=CONTENT_SCHEMA).combine_chunks()
-    columns = [column.chunk(0) for column in content.columns]
-    return [pa.RecordBatch.from_arrays([_offsets(runs), *columns, *_producer_columns(runs)], schema=FILE_SCHEMA)]
+    offsets, producers = _offsets(runs), _producer_columns(runs)
+    batches: list[pa.RecordBatch] = []
+    start = 0
+    for content in _contents(runs):
+        count = content.num_rows
+        around = [column.slice(start, count) for column in (offsets, *producers)]
+        batches.append(pa.RecordBatch.from_arrays([around[0], *content.columns, *around[1:]], schema=FILE_SCHEMA))
+        start += count
+    return batches
 
 
 def _contents(runs: Sequence[Run]) -> list[pa.RecordBatch]:

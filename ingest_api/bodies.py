@@ -70,12 +70,14 @@ class Bodies:
         call.held = 0
 
     async def _gather(self, call: Call, message: Message) -> bytes:
-        pieces = bytearray()
+        pieces: list[bytes] = []
+        size = 0
         while message["type"] == "http.request":
-            pieces += message["body"]
-            self._hold(call, len(pieces))
+            pieces.append(message["body"])
+            size += len(message["body"])
+            self._hold(call, size)
             if not message.get("more_body", False):
-                return bytes(pieces)
+                return b"".join(pieces)
             message = await call.receive()
         raise ClientGone
 
