@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from lakelog.produce.batch import RecordMetadata
 from lakelog.produce.futures import OnDelivery
-from lakelog.produce.partitions import partitions_of
+from lakelog.produce.partitions import Partitions, partitions_of
 from lakelog.produce.rows import Headers, Row, RowMaker
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.tasks import AsyncSender
@@ -46,7 +46,7 @@ class AsyncProducer:
         """
         row, size = self._rows.make(topic, value, key, partition, timestamp, headers)
         if self._partitions is not None and partition is None:
-            await self._place(topic, row)
+            await self._place(self._partitions, topic, row)
         return await self._sender.add(topic, row, size, on_delivery)
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in the Producer
@@ -68,7 +68,8 @@ class AsyncProducer:
     ) -> None:
         await self.close()
 
-    async def _place(self, topic: str, row: Row) -> None:
-        partitions, time = self._partitions, asyncio.get_running_loop().time
-        while partitions is not None and not partitions.place(topic, row, time()):
-            await run_async(partitions.learn(topic, time()), self._transport)
+    async def _place(self, partitions: Partitions, topic: str, row: Row) -> None:
+        now = asyncio.get_running_loop().time()
+        if not partitions.place(topic, row, now):
+            await run_async(partitions.learn(topic, now), self._transport)
+            partitions.place_anyhow(topic, row)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lakelog.produce.futures import OnDelivery, RecordFuture
-from lakelog.produce.partitions import partitions_of
+from lakelog.produce.partitions import Partitions, partitions_of
 from lakelog.produce.rows import Headers, Row, RowMaker
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.threads import Sender
@@ -52,7 +52,7 @@ class Producer:
         """
         row, size = self._rows.make(topic, value, key, partition, timestamp, headers)
         if self._partitions is not None and partition is None:
-            self._place(topic, row)
+            self._place(self._partitions, topic, row)
         return self._sender.add(topic, row, size, on_delivery)
 
     def flush(self, timeout: float | None = None) -> None:
@@ -74,7 +74,8 @@ class Producer:
     ) -> None:
         self.close()
 
-    def _place(self, topic: str, row: Row) -> None:
-        partitions = self._partitions
-        while partitions is not None and not partitions.place(topic, row, monotonic()):
-            run(partitions.learn(topic, monotonic()), self._transport)
+    def _place(self, partitions: Partitions, topic: str, row: Row) -> None:
+        now = monotonic()
+        if not partitions.place(topic, row, now):
+            run(partitions.learn(topic, now), self._transport)
+            partitions.place_anyhow(topic, row)

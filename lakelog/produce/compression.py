@@ -13,6 +13,7 @@ Compress = Callable[[bytes], bytes]
 
 #: Where more effort saves a tenth of the bytes at most, for twice the time.
 _LEVEL: Final = 1
+_ZSTD_MODULES: Final = ("compression.zstd", "zstandard")
 _AS_GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -30,7 +31,7 @@ def _gzip(body: bytes) -> bytes:
 
 
 def _zstd() -> Compress:
-    for module in ("compression.zstd", "zstandard"):
+    for module in _ZSTD_MODULES:
         try:
             found: Any = importlib.import_module(module)
         except ImportError:

@@ -38,13 +38,18 @@ class Partitions:
         known = self._known.get(topic)
         if known is None or known[1] <= now:
             return False
+        self.place_anyhow(topic, row)
+        return True
+
+    def place_anyhow(self, topic: str, row: Row) -> None:
+        """However old it is what is known of the topic."""
+        known = self._known[topic]
         partition = self._choose(topic, row.key, known[0])
         if partition is not None:
             check_partition(topic, partition)
             if partition >= known[0]:
                 raise InvalidRecord(topic, f"the partitioner chose {partition}, and there are {known[0]} partitions")
             row.partition = partition
-        return True
 
     def learn(self, topic: str, now: float) -> Asking[None]:
         """Ask how many there are. What was known before is good enough where there is no answer."""

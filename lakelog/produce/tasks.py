@@ -82,7 +82,6 @@ class AsyncSender:
             batch.call_back(on_delivery)
         if batch.full or len(batch.rows) == 1:
             self._pump()
-        if batch.full:
             # Who sends in a loop without a pause would keep everybody else waiting.
             await asyncio.sleep(0)
         return future

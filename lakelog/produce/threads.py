@@ -90,12 +90,12 @@ class Sender:
             threads = set(self._threads)
             if threading.current_thread() in threads:
                 return
-            delivered = self._wait_for(self._outbox.flush(), timeout)
-            if not delivered:
+            if not self._wait_for(self._outbox.flush(), timeout):
                 self._outbox.abort(Closed("it was closed before the record was sent"))
                 self._work.notify_all()
+            hanging = bool(self._outbox.in_flight)
         self._announce_if_nobody_does()
-        for thread in threads if delivered else ():
+        for thread in () if hanging else threads:
             thread.join(_JOIN_S)
 
     def finish(self) -> None:

@@ -1,7 +1,10 @@
 """What a user of the library may rely on, and what importing it costs."""
 
+import inspect
 import subprocess
 import sys
+
+import pytest
 
 import lakelog
 
@@ -11,6 +14,7 @@ ROOMS_AND_THEIR_PARTS = (
     "ingest_api",
     "jobs",
     "pyarrow",
+    "numpy",
     "fastapi",
     "pyspark",
 )
@@ -23,15 +27,57 @@ def list_modules_loaded_by(statement: str) -> set[str]:
 
 
 def test_the_exported_names_are_these():
-    assert sorted(lakelog.__all__) == ["__version__"]
+    assert sorted(lakelog.__all__) == [
+        "Admin",
+        "AsyncAdmin",
+        "AsyncProducer",
+        "ConfigEntry",
+        "LakelogError",
+        "PartitionOffsets",
+        "Producer",
+        "RecordFuture",
+        "RecordMetadata",
+        "TopicDescription",
+        "__version__",
+        "errors",
+    ]
 
 
-def test_every_exported_name_exists():
+def test_every_exported_name_exists_and_is_listed():
     assert [name for name in lakelog.__all__ if not hasattr(lakelog, name)] == []
+    assert set(lakelog.__all__) <= set(dir(lakelog))
 
 
-def test_importing_the_library_loads_no_room():
-    assert list_modules_loaded_by("import lakelog").isdisjoint(ROOMS_AND_THEIR_PARTS)
+def test_a_name_that_is_not_exported_is_not_there():
+    with pytest.raises(AttributeError, match="has no attribute 'Broker'"):
+        _ = lakelog.Broker
+
+
+def test_importing_the_library_loads_nothing_else():
+    loaded = list_modules_loaded_by("import lakelog")
+    assert [name for name in loaded if name.startswith("lakelog.")] == []
+    assert loaded.isdisjoint({*ROOMS_AND_THEIR_PARTS, "httpx", "msgspec", "asyncio", "threading"})
+
+
+@pytest.mark.parametrize("name", ["Producer", "AsyncProducer", "Admin", "AsyncAdmin"])
+def test_a_client_loads_no_room_and_none_of_their_parts(name: str):
+    loaded = list_modules_loaded_by(f"import lakelog\nlakelog.{name}({{'bootstrap.servers': 'localhost:1'}})")
+    assert {"httpx", "msgspec"} <= loaded
+    assert loaded.isdisjoint(ROOMS_AND_THEIR_PARTS)
+    assert [name for name in loaded if name.startswith("lakelog.commands")] == []
+
+
+@pytest.mark.parametrize("names", [("Producer", "AsyncProducer"), ("Admin", "AsyncAdmin")])
+def test_the_clients_for_threads_and_for_tasks_have_the_same_methods(names: tuple[str, str]):
+    def methods(cls: type) -> dict[str, list[tuple[str, object, object]]]:
+        return {
+            name: [(each.name, each.kind, each.default) for each in inspect.signature(member).parameters.values()]
+            for name, member in vars(cls).items()
+            if inspect.isfunction(member) and not name.startswith("_")
+        }
+
+    for_threads, for_tasks = (methods(getattr(lakelog, name)) for name in names)
+    assert for_threads == for_tasks
 
 
 def test_help_loads_no_command_and_no_room():
