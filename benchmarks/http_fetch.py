@@ -98,7 +98,7 @@ def read_all(url: str, topic: str, ends: Sequence[int], form: str, most: int) ->
             offset = 0
             while offset < ends[partition]:
                 path = f"/topics/{topic}/partitions/{partition}/records?offset={offset}&max_bytes={most}"
-                answer = reader.get(path, MEDIA[form])
+                answer = reader.get(path, MEDIA[form], lines=form == "ndjson")
                 following = int(answer.field("lakelog-next-offset"))
                 read, offset = read + following - offset, following
                 counted, size = counted + answer.lines, size + answer.size

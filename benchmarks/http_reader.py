@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 _END: Final = b"\r\n\r\n"
 _LINE: Final = b"\r\n"
+_FEED: Final = b"\n"
 _BUFFER: Final = 1 << 20
+_STEP: Final = 4096
 _TIMEOUT_S: Final = 60
 _OK: Final = b"200"
 
@@ -53,45 +55,44 @@ class Reader:
     ) -> None:
         self._socket.close()
 
-    def get(self, path: str, accept: str) -> Answer:
+    def get(self, path: str, accept: str, *, lines: bool = True) -> Answer:
+        """The answer; its line feeds are counted where that is asked for."""
         self._socket.sendall(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\nAccept: {accept}\r\n\r\n".encode())
-        while _END not in self._got:
-            self._got += self._receive()
-        head, _, self._got = self._got.partition(_END)
+        head = self._until(_END)
         if head.split(b" ", 2)[1] != _OK:
             raise RuntimeError(f"the server answered {head!r} {self._got!r}")
         length = field_of(head, b"content-length")
-        size, lines = self._count(int(length)) if length else self._count_chunks()
-        return Answer(head, size, lines)
+        size, counted = self._count(int(length), lines=lines) if length else self._count_chunks(lines=lines)
+        return Answer(head, size, counted)
 
-    def _count(self, size: int) -> tuple[int, int]:
+    def _until(self, mark: bytes) -> bytes:
+        """What comes before the mark, by small steps: what follows is best taken where it lies."""
+        while mark not in self._got:
+            piece = self._socket.recv(_STEP)
+            if not piece:
+                raise ConnectionError("the server ended a connection amid an answer")
+            self._got += piece
+        found, _, self._got = self._got.partition(mark)
+        return found
+
+    def _count(self, size: int, *, lines: bool) -> tuple[int, int]:
         """Take so many bytes."""
-        left, lines = size, 0
+        taken, self._got = self._got[:size], self._got[size:]
+        left, counted = size - len(taken), taken.count(_FEED) if lines else 0
+        room = memoryview(self._buffer)
         while left:
-            data = self._got or self._receive()
-            self._got = b""
-            if len(data) > left:
-                data, self._got = data[:left], bytes(data[left:])
-            left -= len(data)
-            lines += data.count(b"\n")
-        return size, lines
+            count = self._socket.recv_into(room[: min(left, _BUFFER)])
+            if not count:
+                raise ConnectionError("the server ended a connection amid an answer")
+            left -= count
+            counted += self._buffer.count(_FEED, 0, count) if lines else 0
+        return size, counted
 
-    def _count_chunks(self) -> tuple[int, int]:
-        size = lines = 0
+    def _count_chunks(self, *, lines: bool) -> tuple[int, int]:
+        size = counted = 0
         while True:
-            while _LINE not in self._got:
-                self._got += self._receive()
-            length, _, self._got = self._got.partition(_LINE)
-            found, counted = self._count(int(length, 16))
-            size, lines = size + found, lines + counted
-            while len(self._got) < len(_LINE):
-                self._got += self._receive()
-            self._got = self._got[len(_LINE) :]
+            found, fed = self._count(int(self._until(_LINE), 16), lines=lines)
+            size, counted = size + found, counted + fed
+            self._until(_LINE)
             if not found:
-                return size, lines
-
-    def _receive(self) -> bytes:
-        count = self._socket.recv_into(self._buffer)
-        if not count:
-            raise ConnectionError("the server ended a connection amid an answer")
-        return bytes(memoryview(self._buffer)[:count])
+                return size, counted

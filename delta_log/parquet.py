@@ -99,7 +99,7 @@ def read_row_groups(
     """The rows of a file whose row groups may hold low ≤ order < high, about `rows` or `size` bytes at a time."""
     with _opened(store, path) as file:
         for groups in _batched(file, _overlapping(file, order, low, high), rows, size):
-            yield file.read_row_groups(groups, columns=list(columns), use_threads=len(groups) > 1)
+            yield file.read_row_groups(groups, columns=list(columns), use_threads=True)
 
 
 def _batched(file: pq.ParquetFile, groups: Iterator[int], rows: int, size: int) -> Iterator[list[int]]:

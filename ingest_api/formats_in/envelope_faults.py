@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 from ingest_api.errors import Refusal
 from ingest_api.formats_in.faults import MOST_NAMED, Fault, Faults, refuse_count, refuse_records
 from ingest_api.formats_in.members import Embedded, check_record
-from ingest_api.formats_in.strict_json import check_text, outline, read_object, read_typed
+from ingest_api.formats_in.strict_json import check_text, count_octet, outline, read_object, read_typed
 
 
 class _Top(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ _RECORDS: Final = msgspec.json.Decoder(list[Raw])
 
 def check_record_count(body: bytes, most: int) -> None:
     """Refuse a body of too many records before anything is built from it."""
-    if body.count(b"{") <= most + 1:
+    if count_octet(body, b"{") <= most + 1:
         return
     try:
         check_text(body)
@@ -46,7 +46,7 @@ def check_envelope(body: bytes, *, embedded: Embedded, partition: int | None, mo
         raise Refusal(422, f"the body is {fault}") from None
     try:
         given = _records_of(read_object(body, _TOP))
-        if body.count(b",") >= most_records:
+        if count_octet(body, b",") >= most_records:
             _check_count(body, most_records)
         records: list[Raw] = read_typed(given, _RECORDS)
     except Fault as fault:

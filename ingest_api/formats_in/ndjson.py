@@ -34,6 +34,7 @@ from ingest_api.formats_in.strict_json import (
     WHITE,
     check_text,
     count_colons,
+    count_octet,
     decode_base64,
     find_bad_utf8,
     is_shallow,
@@ -72,7 +73,7 @@ def _split(body: bytes, most: int) -> list[bytes]:
     content = body.rstrip(WHITE)
     if not content:
         raise Refusal(422, "the body is empty")
-    count = content.count(b"\n") + 1
+    count = count_octet(content, b"\n") + 1
     if count > most:
         raise refuse_count(count, most)
     return [line.strip(WHITE) for line in content.split(b"\n")]

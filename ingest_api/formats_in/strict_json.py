@@ -44,10 +44,14 @@ _skip: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def count_colons(text: bytes) -> int:
+    return count_octet(text, b":")
+
+
+def count_octet(text: bytes, octet: bytes) -> int:
     if len(text) < _LARGE:
-        return text.count(b":")
+        return text.count(octet)
     octets = np.frombuffer(text, np.uint8)
-    return sum(int(np.count_nonzero(octets[at : at + _PIECE] == ord(":"))) for at in range(0, len(text), _PIECE))
+    return sum(int(np.count_nonzero(octets[at : at + _PIECE] == octet[0])) for at in range(0, len(text), _PIECE))
 
 
 def may_have_loose_base64(text: bytes) -> bool:
