@@ -53,7 +53,8 @@ def _by_md5(keys: Sequence[bytes], partitions: int) -> list[int]:
 
 
 def _in_turn(first: int, nulls: int, partitions: int) -> tuple[list[int], int]:
-    return [place % partitions for place in range(first, first + nulls)], nulls
+    turn = [place % partitions for place in range(first, first + min(nulls, partitions))]
+    return (turn * (nulls // partitions + 1))[:nulls], nulls
 
 
 def _together(first: int, nulls: int, partitions: int) -> tuple[list[int], int]:

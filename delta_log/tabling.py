@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -24,6 +25,9 @@ from delta_log.statistics import CommitMeter
 from delta_log.tail import Chunk, Tail
 from delta_log.types import DataFile, OffsetRange
 from delta_log.writer import Writer
+
+#: Less than this is encoded by one thread: several at once leave no core to those who wait for an answer meanwhile.
+_TOGETHER_FROM: Final = 4 * 1024 * 1024
 
 
 class TailMemory:
@@ -58,6 +62,10 @@ class _Share:
     @property
     def next_offset(self) -> int:
         return self.chunks[-1].next_offset
+
+    @property
+    def size(self) -> int:
+        return sum(chunk.size for chunk in self.chunks)
 
 
 class Tabling:
@@ -134,8 +142,9 @@ class Tabling:
         return f"{place.epoch}-{place.segment}-{place.position}"
 
     def _write_files(self, live: Live, shares: Sequence[_Share], commit_id: str) -> None:
-        if len(shares) == 1:
-            self._write_file(live, shares[0], commit_id)
+        if sum(share.size for share in shares) < _TOGETHER_FROM:
+            for share in shares:
+                self._write_file(live, share, commit_id)
         else:
             for done in [self._encoders.submit(self._write_file, live, share, commit_id) for share in shares]:
                 done.result()
