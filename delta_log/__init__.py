@@ -6,6 +6,8 @@
 from delta_log.catalog import TopicInfo
 from delta_log.errors import LakelogError
 from delta_log.fetched import ConsumedRecord, Fetched
+from delta_log.ledger import Ledger
+from delta_log.ledger_table import LedgerTable
 from delta_log.log import Log
 from delta_log.log_reader import LogReader
 from delta_log.opening import Settings
@@ -22,6 +24,8 @@ __all__ = [
     "Fetched",
     "JobStatistics",
     "LakelogError",
+    "Ledger",
+    "LedgerTable",
     "Limits",
     "Log",
     "LogReader",

@@ -10,7 +10,9 @@ import asyncio
 import threading
 from collections import deque
 from contextlib import suppress
+from typing import Any
 
+from delta_log.ledger_request import LedgerRequest
 from delta_log.live import Live
 from delta_log.request_parts import Request
 from delta_log.turns import Unit
@@ -29,12 +31,17 @@ class LoopDoor:
         return await self.queue_up(live, request)
 
     def queue_up(self, live: Live, request: Request) -> asyncio.Future[Appended]:
-        unit = LoopUnit(self._writer, live, request, self._mailbox())
-        if self._writer.turns.enter(unit):
-            unit.lead()
+        unit = LoopUnit(self._writer, live, request, self.mailbox())
+        self.enter(unit)
         return unit.future
 
-    def _mailbox(self) -> Mailbox:
+    def enter(self, unit: LoopUnit) -> None:
+        """Queue up; by any thread."""
+        if self._writer.turns.enter(unit):
+            unit.lead()
+
+    def mailbox(self) -> Mailbox:
+        """Of the running loop."""
         loop = asyncio.get_running_loop()
         box: Mailbox | None = getattr(self._of_thread, "box", None)
         if box is None or box.loop is not loop:
@@ -70,11 +77,11 @@ class LoopUnit(Unit):
 
     __slots__ = ("box", "future", "writer")
 
-    def __init__(self, writer: Writer, live: Live, request: Request, box: Mailbox) -> None:
+    def __init__(self, writer: Writer, live: Live | None, request: Request | LedgerRequest, box: Mailbox) -> None:
         super().__init__(live, request)
         self.writer = writer
         self.box = box
-        self.future: asyncio.Future[Appended] = box.loop.create_future()
+        self.future: asyncio.Future[Any] = box.loop.create_future()
 
     def lead(self) -> None:
         try:
@@ -95,3 +102,23 @@ class LoopUnit(Unit):
             self.future.set_exception(self.error)
         elif self.result is not None:
             self.future.set_result(self.result)
+
+
+class LedgerUnit(LoopUnit):
+    """Of a task that awaits that rows are durable, and may have decided more upon them since."""
+
+    __slots__ = ()
+
+    def __init__(self, writer: Writer, request: LedgerRequest, box: Mailbox) -> None:
+        super().__init__(writer, None, request, box)
+
+    def done(self) -> None:
+        if self.error is not None and isinstance(self.request, LedgerRequest):
+            self.request.break_line(self.error)
+        super().done()
+
+    def settle(self) -> None:
+        if self.error is None and not self.future.done():
+            self.future.set_result(None)
+        else:
+            super().settle()

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from delta_log.conflicts import TOPIC_ID, Kind
@@ -21,9 +21,13 @@ from delta_log.errors import (
     TopicExists,
     UnknownTopic,
 )
-from delta_log.live import PRODUCERS_TABLE, Live, ProducerRows, TopicRows
-from delta_log.names import check_topic_name, collision_key
+from delta_log.ledger_rows import LedgerRows
+from delta_log.ledger_table import LedgerTable, ledger_of, ledger_properties
+from delta_log.live import PRODUCERS_TABLE, Live, ProducerRows, RowFormat, TopicRows
+from delta_log.names import check_topic_name, collision_key, is_internal
 from delta_log.record_rules import Rules
+from delta_log.schema import PRODUCERS_SCHEMA
+from delta_log.snapshot import Snapshot
 from delta_log.stores import Store
 from delta_log.table import Table
 from delta_log.tail import Tail, wake_all
@@ -42,6 +46,8 @@ from delta_log.topic_plans import (
 )
 
 TOPICS: Final = "topics"
+#: What the server keeps for itself has a commit a second, and nobody travels back in it by days.
+_LEDGER_CONFIG: Final[dict[str, object]] = {"lakelog.history.commits": 1000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +78,19 @@ class Catalog:
         self._clock_ms = clock_ms
         self._probe = probe
         self._lives: dict[str, Live] = {}
+        #: the tables of the server's own, which nobody can name
+        self._internal: dict[str, Live] = {}
         self._barred: dict[str, LakelogError] = {}
         #: why the last try to open a table failed
         self._failed: dict[str, LakelogError] = {}
         self._lock = threading.RLock()
 
     def lives(self) -> list[Live]:
-        """The tables that are open."""
-        return list(self._lives.values())
+        """The tables that are open, the server's own among them."""
+        return [*self._lives.values(), *self._internal.values()]
 
     def opened(self, name: str) -> Live | None:
-        """A table if it is open already."""
+        """A topic if it is open already."""
         return self._lives.get(name)
 
     def unusable(self) -> dict[str, str]:
@@ -93,7 +101,7 @@ class Catalog:
         """The topics there are, those that are closed among them."""
         names: list[str] = []
         for entry in self._store.list(TOPICS):
-            if entry.is_directory and not entry.name.startswith("__"):
+            if entry.is_directory and not is_internal(entry.name):
                 try:
                     self.live(entry.name)
                 except UnknownTopic:
@@ -106,7 +114,7 @@ class Catalog:
     def live(self, name: str) -> Live:
         """An open topic; opened now if need be."""
         live = self._lives.get(name)
-        if live is None or name == PRODUCERS_TABLE:
+        if live is None:
             live = self._open(name)
         if live.deleted:
             if self._epoch is None:
@@ -120,17 +128,19 @@ class Catalog:
 
     def find(self, name: str) -> Live | None:
         """For recovery: a table by its name, a deleted one too; None when there is none."""
-        if name == PRODUCERS_TABLE:
-            return self.producers(create=False)
+        if is_internal(name):
+            return self._open_internal(name, None)
         try:
             return self._lives.get(name) or self._open(name)
         except UnknownTopic:
             return None
 
     def unopened(self) -> list[str]:
-        """The names of tables that nobody asked for yet, deleted ones among them."""
+        """The names of topics that nobody asked for yet, deleted ones among them."""
         return [
-            entry.name for entry in self._store.list(TOPICS) if entry.is_directory and entry.name not in self._lives
+            entry.name
+            for entry in self._store.list(TOPICS)
+            if entry.is_directory and entry.name not in self._lives and not is_internal(entry.name)
         ]
 
     def describe(self, name: str) -> TopicInfo:
@@ -151,17 +161,14 @@ class Catalog:
 
     def producers(self, *, create: bool) -> Live | None:
         """The table of idempotent producers; made when the first one shows up."""
-        with self._lock:
-            live = self._lives.get(PRODUCERS_TABLE)
-            if live is not None:
-                return live
-            self._check_barred(PRODUCERS_TABLE)
-            live = self._load(PRODUCERS_TABLE)
-            if live is not None:
-                return live
-            table = self._table(PRODUCERS_TABLE)
-            fresh = _new_topic(PRODUCERS_TABLE, 1, TopicConfig.of({}))
-            return self._create(table, fresh) if create else None
+        return self._open_internal(PRODUCERS_TABLE, _new_producers() if create else None)
+
+    def ledger(self, table: LedgerTable, *, create: bool) -> Live | None:
+        """A table of keyed rows; made when the first one comes. TopicClosed where there is another of its name."""
+        live = self._open_internal(table.name, _new_ledger(table) if create else None)
+        if live is not None and not (isinstance(live.rows, LedgerRows) and live.rows.table == table):
+            raise TopicClosed(table.name, "its table has other columns or another key than this version knows")
+        return live
 
     def alter(self, live: Live, changes: Mapping[str, ConfigValue]) -> TopicConfig:
         """Change settings."""
@@ -238,13 +245,24 @@ class Catalog:
                 raise UnknownTopic(name)
             return live
 
+    def _open_internal(self, name: str, fresh: NewTopic | None) -> Live | None:
+        """A table of the server's own; where there is none yet, made as `fresh`."""
+        with self._lock:
+            live = self._internal.get(name)
+            if live is None:
+                self._check_barred(name)
+                live = self._load(name)
+            if live is None and fresh is not None:
+                live = self._create(self._table(name), fresh)
+            return live
+
     def _load(self, name: str) -> Live | None:
         self._failed.pop(name, None)
         table = self._table(name)
         try:
             if not _load(table):
                 return None
-            live = self._lives[name] = self._make_live(name, table)
+            live = self._make_live(name, table)
         except LakelogError as error:
             self._failed[name] = error
             raise
@@ -262,20 +280,21 @@ class Catalog:
         properties = snapshot.configuration
         if TOPIC_ID not in properties or PARTITIONS not in properties:
             raise TopicClosed(name, "its table was not made by lakelog")
-        internal = name == PRODUCERS_TABLE
         config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
         count = int(properties[PARTITIONS])
-        return Live(
+        live = Live(
             name,
             properties[TOPIC_ID],
             table,
-            ProducerRows() if internal else TopicRows(),
+            _row_format(name, snapshot),
             [Tail(snapshot.start(index), snapshot.end(index)) for index in range(count)],
             config,
             Rules.of(name, count, config),
             owned=self._epoch is not None and snapshot.epoch == self._epoch,
             deleted=DELETED in properties,
         )
+        (self._internal if live.internal else self._lives)[name] = live
+        return live
 
     def _apply(self, live: Live) -> None:
         """Take over what the table's properties say now: by one thread at a time, or a partition would come twice."""
@@ -290,8 +309,7 @@ class Catalog:
     def _create(self, table: Table, topic: NewTopic) -> Live:
         author = self._author()
         table.commit(Kind.CONFIG, lambda snapshot: plan_creation(snapshot, topic, author))
-        live = self._lives[topic.name] = self._make_live(topic.name, table)
-        return live
+        return self._make_live(topic.name, table)
 
     def _author(self) -> Author:
         return Author(uuid.uuid4().hex, self._clock_ms(), self._epoch or 0)
@@ -300,6 +318,8 @@ class Catalog:
         wanted = collision_key(name)
         for entry in self._store.list(TOPICS):
             if entry.is_directory and collision_key(entry.name) == wanted:
+                if is_internal(entry.name):
+                    raise TopicExists(name, entry.name)
                 try:
                     self.live(entry.name)
                 except UnknownTopic:
@@ -308,8 +328,25 @@ class Catalog:
 
 
 def _new_topic(name: str, partitions: int, config: TopicConfig) -> NewTopic:
-    internal = name == PRODUCERS_TABLE
-    return NewTopic(name, uuid.uuid4().hex, str(uuid.uuid4()), partitions, config, internal=internal)
+    return NewTopic(name, uuid.uuid4().hex, str(uuid.uuid4()), partitions, config)
+
+
+def _new_producers() -> NewTopic:
+    fresh = _new_topic(PRODUCERS_TABLE, 1, TopicConfig.of({}))
+    return replace(fresh, schema=PRODUCERS_SCHEMA, partitioned=False)
+
+
+def _new_ledger(table: LedgerTable) -> NewTopic:
+    fresh = _new_topic(table.name, 1, TopicConfig.of(_LEDGER_CONFIG))
+    return replace(fresh, schema=table.schema, partitioned=False, also=ledger_properties(table))
+
+
+def _row_format(name: str, snapshot: Snapshot) -> RowFormat:
+    if name == PRODUCERS_TABLE:
+        return ProducerRows()
+    if is_internal(name) and snapshot.metadata is not None:
+        return LedgerRows(ledger_of(name, snapshot.metadata.schema, snapshot.configuration))
+    return TopicRows()
 
 
 def _load(table: Table) -> bool:

@@ -29,6 +29,7 @@ ROWS: Final = 0
 ARROW: Final = 1
 PRODUCERS: Final = 2
 DECISION: Final = 3
+LEDGER: Final = 4
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False, frozen=True):

@@ -7,6 +7,7 @@ reaches, and so late a Delta stream may come.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -107,14 +108,22 @@ def delete_orphans(live: Live, epoch: int) -> list[str]:
     deleted: list[str] = []
     if not live.owned:
         return deleted
-    for directory in table.store.list(table.directory):
-        if directory.is_directory and directory.name.startswith("partition="):
-            for entry in table.store.list(table.path(directory.name)):
-                path = f"{directory.name}/{entry.name}"
-                if _is_orphan(table.snapshot, path, entry.name, epoch):
-                    table.store.delete(table.path(path))
-                    deleted.append(path)
+    for path, name in _data_files(live):
+        if _is_orphan(table.snapshot, path, name, epoch):
+            table.store.delete(table.path(path))
+            deleted.append(path)
     return deleted
+
+
+def _data_files(live: Live) -> Iterator[tuple[str, str]]:
+    """Path and name of what lies where data files do: with the partitions, or right in a table of the server's own."""
+    table = live.table
+    for entry in table.store.list(table.directory):
+        if live.internal and not entry.is_directory:
+            yield entry.name, entry.name
+        elif not live.internal and entry.is_directory and entry.name.startswith("partition="):
+            for file in table.store.list(table.path(entry.name)):
+                yield f"{entry.name}/{file.name}", file.name
 
 
 def _is_orphan(snapshot: Snapshot, path: str, name: str, epoch: int) -> bool:

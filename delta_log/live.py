@@ -18,7 +18,7 @@ from delta_log.producers import ProducerRow, survivors
 from delta_log.record_rules import Rules
 from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA
 from delta_log.table import Table
-from delta_log.tail import Chunk, PayloadReader, Tail, load_batches, load_payload
+from delta_log.tail import Chunk, PayloadReader, Tail, load_batches, payload_of
 from delta_log.topic_config import TopicConfig
 from delta_log.types import OffsetRange
 
@@ -49,7 +49,6 @@ class RowFormat(Protocol):
     schema: pa.Schema
     order: str
     keep_in_memory: bool
-
     partitioned: bool
 
     def batches(self, chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.RecordBatch]: ...
@@ -89,8 +88,7 @@ _row_decoder = msgspec.msgpack.Decoder(ProducerRow)
 
 
 def producer_row(chunk: Chunk, journal: PayloadReader) -> ProducerRow:
-    payload = chunk.payload if chunk.payload is not None else load_payload(chunk, journal)
-    return _row_decoder.decode(payload)
+    return _row_decoder.decode(payload_of(chunk, journal))
 
 
 _SAME_NAMES = tuple(name for name in PRODUCERS_SCHEMA.names if name not in ("commit_seq", "ranges", "timestamp"))
@@ -154,6 +152,11 @@ class Live:
     @property
     def partitions(self) -> int:
         return len(self.tails)
+
+    @property
+    def internal(self) -> bool:
+        """One of the server's own tables, which is no topic."""
+        return not self.rows.partitioned
 
     @property
     def is_dirty(self) -> bool:

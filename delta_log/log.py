@@ -12,7 +12,7 @@ second. Everything here may be called from many threads. As it is all that can b
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Self
@@ -21,6 +21,8 @@ from delta_log.appending import Appending
 from delta_log.catalog import TopicInfo
 from delta_log.deletion import carry_out_deletion, decide_deletion
 from delta_log.disk import Disk, Probe, no_probe
+from delta_log.ledger import Ledger
+from delta_log.ledger_table import LedgerTable
 from delta_log.live import TableWaiter
 from delta_log.measure import measure_log, why_refused
 from delta_log.opening import Running, Settings, own, start, stop, wall_clock_ms
@@ -106,6 +108,11 @@ class Log(Appending):
         live = self._live(topic)
         decide_deletion(self._running.writer, live, self._clock_ms())
         carry_out_deletion(self._running.catalog, self._running.writer, live)
+
+    def open_ledger(self, tables: Sequence[LedgerTable]) -> Ledger:
+        """Tables of keyed rows beside the topics, journaled with the records; nobody can name them as topics."""
+        self._check_writable()
+        return Ledger(self._running, tables, self._loops, self._wait_for_room, self._clock_ms)
 
     def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         """Have `wake` called once when a record at or behind `offset` is visible, at once if there is one.

@@ -15,6 +15,7 @@ TOPIC_NAME_MAX = 249
 ID_BYTES_MAX = 255
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+_INTERNAL = "__"
 _RESERVED = frozenset({".", "..", "_delta_log"})
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -24,6 +25,11 @@ def check_topic_name(name: str, *, internal: bool = False) -> None:
     rule = _broken_topic_rule(name, internal=internal)
     if rule is not None:
         raise InvalidName(_shown(name), rule)
+
+
+def is_internal(name: str) -> bool:
+    """Whether it is the name of a table of the server's own."""
+    return name.startswith(_INTERNAL)
 
 
 def collision_key(name: str) -> str:
@@ -48,7 +54,7 @@ def _broken_topic_rule(name: str, *, internal: bool) -> str | None:
         (not _TOPIC.fullmatch(name), "a topic name has only ASCII letters, digits, '.', '_' and '-'"),
         (name.startswith(("-", ".")), "a topic name does not begin with '-' or '.'"),
         (name.endswith("."), "a topic name does not end with '.'"),
-        (name.startswith("__") and not internal, "names that begin with '__' are internal"),
+        (is_internal(name) and not internal, "names that begin with '__' are internal"),
     )
     return next((rule for broken, rule in rules if broken), None)
 

@@ -17,6 +17,7 @@ from delta_log.errors import LakelogError, TopicClosed
 from delta_log.journal import Journal
 from delta_log.journal.local import SEGMENT_SIZE
 from delta_log.live import PRODUCERS_TABLE, Live, producer_row, producer_rows
+from delta_log.names import is_internal
 from delta_log.parquet import read_file
 from delta_log.recovery import Report, recover
 from delta_log.roots import Root, RootInfo, claim_epoch, open_root
@@ -64,6 +65,8 @@ class Running:
     tabling: Tabling
     upkeep: Upkeep
     encoders: ThreadPoolExecutor
+    #: where an event loop has tables made and taken over
+    owning: ThreadPoolExecutor
     report: Report
 
 
@@ -89,7 +92,7 @@ def start(
         if live.pending:
             running.tabler.notice(live)
     if settings.upkeep:
-        running.upkeep.start(running.report.topics)
+        running.upkeep.start(running.report.tables)
     took = (time.monotonic() - began) * 1000
     _log.info("opened %s as epoch %d in %.0f ms; %s", root.store.location, epoch, took, running.report)
     return running
@@ -100,6 +103,7 @@ def stop(running: Running) -> bool:
     running.upkeep.stop()
     lost = running.writer.fatal is not None
     running.writer.alone(running.writer.close)
+    running.owning.shutdown(wait=True)
     complete = running.tabler.stop([] if lost else running.catalog.lives()) and not lost
     running.encoders.shutdown(wait=True)
     running.journal.close(empty=complete and not running.report.closed and not running.writer.aside)
@@ -146,6 +150,7 @@ def _compose(
     )
     writer = Writer(journal, epoch, tabler, settings.limits)
     encoders = ThreadPoolExecutor(settings.table_workers, thread_name_prefix="lakelog-encode")
+    owning = ThreadPoolExecutor(1, thread_name_prefix="lakelog-own")
     memory = TailMemory(settings.tail_bytes)
     tabling = Tabling(journal, writer, encoders, memory, clock_ms=clock_ms, probe=probe)
     upkeep = Upkeep(
@@ -157,7 +162,7 @@ def _compose(
         lost_ownership=lost_ownership,
         probe=probe,
     )
-    return Running(root, info, epoch, catalog, journal, writer, tabler, tabling, upkeep, encoders, Report())
+    return Running(root, info, epoch, catalog, journal, writer, tabler, tabling, upkeep, encoders, owning, Report())
 
 
 def _recover(running: Running) -> Report:
@@ -201,7 +206,7 @@ def _load_producers(running: Running) -> Live | None:
 def _finish_decision(running: Running, report: Report, name: str, topic_id: str, decision: Mapping[str, Any]) -> None:
     """A decision that was made durable is carried out, however long ago the crash was."""
     catalog = running.catalog
-    live = catalog.find(name) if name != PRODUCERS_TABLE else None
+    live = None if is_internal(name) else catalog.find(name)
     if live is None or live.table.snapshot.configuration.get(TOPIC_ID) != topic_id:
         return
     if decision.get("delete"):

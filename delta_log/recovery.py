@@ -19,7 +19,7 @@ from delta_log.errors import Corruption, LakelogError
 from delta_log.frames import DECISION, Frame, Place
 from delta_log.journal import Journal, Recovered
 from delta_log.journal_scan import FoundFrame, Lost
-from delta_log.live import PRODUCERS_TABLE, Live, PendingGroup
+from delta_log.live import Live, PendingGroup
 from delta_log.tail import Chunk, Tail, held_bytes
 from delta_log.writer import Writer
 
@@ -34,6 +34,8 @@ class Report:
     size: int = 0
     records: int = 0
     topics: set[str] = field(default_factory=set[str])
+    #: the topics, and the server's own
+    tables: set[str] = field(default_factory=set[str])
     tabled: int = 0
     dropped: int = 0
     aside: list[str] = field(default_factory=list[str])
@@ -207,7 +209,8 @@ def _replay(live: Live, item: FoundFrame, report: Report) -> Chunk | str | None:
     if not item.sound:
         report.lost.append(f"{live.name}-{frame.partition} {frame.base_offset} to {frame.next_offset - 1}")
     _show(tail, chunk)
-    if live.name != PRODUCERS_TABLE:
+    report.tables.add(live.name)
+    if not live.internal:
         report.records += frame.count
         report.topics.add(live.name)
     return chunk

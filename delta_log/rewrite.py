@@ -13,7 +13,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_log.actions import Action, Add, CommitInfo, Remove, Txn
+from delta_log.actions import Action, Add, CommitInfo, Remove, Txn, order_column
 from delta_log.compaction import Bin
 from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
@@ -38,7 +38,7 @@ def merge_files(
     probe: Probe = no_probe,
 ) -> int:
     """Make one file of many, with the same rows in the same order; returns the version."""
-    rows = pa.concat_tables([_read_current(table, file, schema) for file in bin_.inputs])
+    rows = read_rows(table, bin_.inputs, schema)
     offsets = rows.column("offset").combine_chunks()
     if rows.num_rows != bin_.count or not _strictly_rising(offsets):
         raise Corruption(table.path(bin_.inputs[0].path), "its rows are not those that the table's log names")
@@ -60,6 +60,23 @@ def cut_file(
         low, high = time_bounds(kept)
         fresh = [_write(table, kept, file.partition, codec, low, high, file.modified_ms)]
     return replace_files(table, topic_id, [file], fresh, clock_ms, data_change=True)
+
+
+def replace_rows(
+    table: Table,
+    topic_id: str,
+    old: Sequence[DataFile],
+    rows: pa.Table,
+    codec: ParquetCodec,
+    clock_ms: Clock,
+    probe: Probe = no_probe,
+) -> int:
+    """In a table of the server's own: commit that `rows`, which may be none, stand for those of `old`."""
+    fresh: list[DataFile] = []
+    if rows.num_rows:
+        fresh = [_write(table, rows, -1, codec, 0, 0, min(file.modified_ms for file in old))]
+    probe("fold.file_written")
+    return replace_files(table, topic_id, old, fresh, clock_ms, data_change=True)
 
 
 def replace_files(
@@ -122,6 +139,11 @@ def move_log_start(table: Table, topic_id: str, partition: int, offset: int, clo
     return table.commit(Kind.LOG_START, plan)
 
 
+def read_rows(table: Table, files: Sequence[DataFile], schema: pa.Schema) -> pa.Table:
+    """The rows of some files; PlanOutdated where one of them left the table."""
+    return pa.concat_tables([_read_current(table, file, schema) for file in files])
+
+
 def _read_current(table: Table, file: DataFile, schema: pa.Schema) -> pa.Table:
     """A file of the newest snapshot: one that is missing has left the table, or is lost."""
     path = table.path(file.path)
@@ -156,10 +178,12 @@ def _removes(files: Sequence[DataFile], now_ms: int, *, data_change: bool) -> li
 def _write(
     table: Table, rows: pa.Table, partition: int, codec: ParquetCodec, low: int, high: int, modified_ms: int
 ) -> DataFile:
-    order = rows.column("offset")
-    base, last = order[0].as_py(), order[rows.num_rows - 1].as_py()
-    path = f"partition={partition}/{base:020d}-{rewritten_name(table.epoch)}.parquet"
-    data = encode_parquet(rows, codec, ordered_by=("offset", "timestamp"))
+    order = order_column(partition)
+    places = rows.column(order)
+    base, last = places[0].as_py(), places[rows.num_rows - 1].as_py()
+    name = f"{base:020d}-{rewritten_name(table.epoch)}.parquet"
+    path = f"partition={partition}/{name}" if partition >= 0 else name
+    data = encode_parquet(rows, codec, ordered_by=(order, "timestamp"))
     table.store.put(table.path(path), data)
     return DataFile(path, partition, base, last, rows.num_rows, len(data), low, high, modified_ms)
 

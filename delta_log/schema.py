@@ -94,6 +94,13 @@ def _delta_type(kind: pa.DataType) -> object:
     return _PRIMITIVES[kind]
 
 
+def arrow_schema(text: str) -> pa.Schema:
+    """The schema of a flat table that `delta_schema` wrote; LookupError where it is another."""
+    kinds = {name: kind for kind, name in _PRIMITIVES.items()}
+    fields = msgspec.json.decode(text)["fields"]
+    return pa.schema([pa.field(field["name"], kinds[field["type"]], field["nullable"]) for field in fields])
+
+
 def integer(number: int) -> pa.Scalar:
     """A number as Arrow's own. Of a plain one Arrow asks, at each call and at twenty times the price, for pandas."""
     return pa.scalar(number, pa.int64())

@@ -10,17 +10,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from delta_log.errors import LakelogError, TopicClosed, UnknownTopic
-from delta_log.frames import PRODUCERS, ROWS, Frame, checksum
+from delta_log.frames import LEDGER, PRODUCERS, ROWS, Frame, checksum
+from delta_log.ledger_request import KnownTable, LedgerRequest, LedgerRun
+from delta_log.ledger_table import join_rows
 from delta_log.live import PRODUCERS_TABLE, Live, producer_payload
 from delta_log.producers import ProducerRow, Producers, Repeat, Undo
 from delta_log.request_parts import LARGE, Part, Request, merge_parts
 from delta_log.tail import Tail
 from delta_log.turns import Unit
 from delta_log.types import Appended, OffsetRange, ProducerStamp
+
+#: What a unit of ledger rows is answered with: who brought them knows them.
+_STORED: Final = Appended(())
 
 
 class Run(msgspec.Struct, gc=False):
@@ -35,7 +41,7 @@ class Run(msgspec.Struct, gc=False):
 class Group:
     """A group on its way: what it writes, and what to do once it is durable."""
 
-    __slots__ = ("frames", "parts", "payloads", "rows", "runs", "settled", "tails", "undo", "units")
+    __slots__ = ("frames", "ledger_runs", "parts", "payloads", "rows", "runs", "settled", "tails", "undo", "units")
 
     def __init__(self, units: list[Unit]) -> None:
         self.units = units
@@ -45,6 +51,7 @@ class Group:
         #: by the identity of their tail
         self.tails: dict[int, Tail] = {}
         self.runs: dict[int, Run] = {}
+        self.ledger_runs: dict[int, LedgerRun] = {}
         self.undo: list[Undo] = []
         self.rows: list[ProducerRow] = []
         #: repeats of what is durable already, whatever becomes of this group
@@ -68,6 +75,8 @@ class Sequencer:
                 unit.error = error
         for run in group.runs.values():
             self._close(group, run)
+        for ledger_run in group.ledger_runs.values():
+            self._close_ledger(group, ledger_run)
 
     def take_back(self, group: Group) -> None:
         """The group is not durable: its offsets are free again."""
@@ -78,6 +87,12 @@ class Sequencer:
 
     def _sequence(self, group: Group, unit: Unit) -> None:
         live, request = unit.live, unit.request
+        if isinstance(request, LedgerRequest):
+            _give_places(group, request)
+            unit.result = _STORED
+            return
+        if live is None:
+            raise ValueError("a request without its topic")
         stamp = request.stamp
         check_writable(live)
         memory = None if stamp is None else self._producer_memory()
@@ -151,14 +166,51 @@ class Sequencer:
         """Journal, in the same unit, that this producer's request is stored."""
         group.undo.append(self.producers.replay(row))
         group.rows.append(row)
-        payload = producer_payload(row)
         tail = table.tails[0]
         base, tail.next = tail.next, tail.next + 1
-        size, crc = len(payload), checksum(payload)
         group.tails[id(tail)] = tail
-        group.frames.append(Frame(PRODUCERS, table.name, table.id, 0, base, 1, self.epoch, size, crc, row.timestamp_ms))
+        self._add_internal(group, table, PRODUCERS, (base, 1), producer_payload(row), row.timestamp_ms)
+
+    def _close_ledger(self, group: Group, run: LedgerRun) -> None:
+        place = run.base, len(run.rows)
+        self._add_internal(group, run.live, LEDGER, place, join_rows(run.rows), run.timestamp_ms)
+
+    def _add_internal(
+        self, group: Group, table: Live, kind: int, place: tuple[int, int], payload: bytes, timestamp_ms: int
+    ) -> None:
+        """A frame of a table of our own: of so many rows from this place on."""
+        crc = checksum(payload)
+        frame = Frame(kind, table.name, table.id, 0, *place, self.epoch, len(payload), crc, timestamp_ms)
+        group.frames.append(frame)
         group.payloads.append(payload)
         group.parts.append((table, 0, None, None))
+
+
+def _give_places(group: Group, request: LedgerRequest) -> None:
+    """Places in every table of a unit, where all of them can be written to."""
+    try:
+        if request.line is not None:
+            request.line.check(request.number)
+        lives = [_writable(known) for known, _ in request.parts]
+    except LakelogError as error:
+        request.break_line(error)
+        raise
+    for live, (_, rows) in zip(lives, request.parts, strict=True):
+        tail = live.tails[0]
+        base, tail.next = tail.next, tail.next + len(rows)
+        group.tails[id(tail)] = tail
+        run = group.ledger_runs.get(id(tail))
+        if run is None:
+            group.ledger_runs[id(tail)] = LedgerRun(live, base, list(rows), request.timestamp_ms)
+        else:
+            run.rows += rows
+
+
+def _writable(known: KnownTable) -> Live:
+    if known.live is None:
+        raise TopicClosed(known.table.name, "its table is not open", "try again")
+    check_writable(known.live)
+    return known.live
 
 
 def check_writable(live: Live) -> None:

@@ -162,7 +162,7 @@ class Tabling:
         data = encode_parquet(table, live.config.parquet_codec, ordered_by=(live.rows.order, "timestamp"))
         live.table.store.put(live.table.path(path), data)
         self._at("table.file_written")
-        low, high = time_bounds(table)
+        low, high = time_bounds(table) if live.rows.partitioned else (0, 0)
         share.file = DataFile(path, partition, base, last, table.num_rows, len(data), low, high, self._clock_ms())
         if live.rows.keep_in_memory:
             share.batch = table.to_batches()[0]

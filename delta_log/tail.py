@@ -206,10 +206,15 @@ def load_payload(chunk: Chunk, journal: PayloadReader) -> bytes:
     return payload
 
 
+def payload_of(chunk: Chunk, journal: PayloadReader) -> bytes:
+    """From memory, else from the journal."""
+    return load_payload(chunk, journal) if chunk.payload is None else chunk.payload
+
+
 def load_run(chunk: Chunk, journal: PayloadReader) -> Run:
     if chunk.run is not None:
         return chunk.run
-    payload = load_payload(chunk, journal) if chunk.payload is None else chunk.payload
+    payload = payload_of(chunk, journal)
     frame = chunk.frame
     rows: Any = decode_arrow(payload) if frame.kind == ARROW else decode_block(payload)
     stamp = None if frame.stamp is None else ProducerStamp(*frame.stamp, 0)

@@ -7,13 +7,15 @@ whether it was deleted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+import pyarrow as pa
 
 from delta_log.actions import Action, CommitInfo, MetaData, Protocol, Remove, Txn
 from delta_log.conflicts import TOPIC_ID
 from delta_log.errors import InvalidPartitions, PlanOutdated, TopicExists
-from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
+from delta_log.schema import FILE_SCHEMA, delta_schema
 from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn, start_txn
 from delta_log.topic_config import TopicConfig
 
@@ -46,18 +48,23 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """What a topic begins its life as. `table_id` is for the table that is made for it, if one is."""
+    """What a topic, or a table of the server's own, begins its life as.
+
+    `table_id` is for the table that is made for it, if one is; `also` are further properties.
+    """
 
     name: str
     id: str
     table_id: str
     partitions: int
     config: TopicConfig
-    internal: bool = False
+    schema: pa.Schema = FILE_SCHEMA
+    partitioned: bool = True
+    also: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def properties(self) -> dict[str, str]:
-        own = {TOPIC_ID: self.id, PARTITIONS: str(self.partitions)}
+        own = {TOPIC_ID: self.id, PARTITIONS: str(self.partitions), **self.also}
         return own | _delta_properties(self.config) | self.config.to_properties()
 
 
@@ -69,8 +76,8 @@ def plan_creation(snapshot: Snapshot, topic: NewTopic, author: Author) -> list[A
     info = author.info("CREATE TABLE", snapshot, topic.id)
     epoch = Txn(EPOCH_TXN, author.epoch)
     if snapshot.metadata is None:
-        schema = delta_schema(PRODUCERS_SCHEMA if topic.internal else FILE_SCHEMA, partitioned=not topic.internal)
-        columns = () if topic.internal else ("partition",)
+        schema = delta_schema(topic.schema, partitioned=topic.partitioned)
+        columns = ("partition",) if topic.partitioned else ()
         metadata = MetaData(topic.table_id, schema, columns, topic.properties, author.now_ms)
         ends = [Txn(end_txn(index), 0) for index in range(topic.partitions)]
         return [info, Protocol(), metadata, *ends, epoch]

@@ -8,6 +8,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from delta_log.errors import OutcomeUnknown
+from delta_log.ledger_request import LedgerRequest
 from delta_log.live import Live
 from delta_log.request_parts import Request
 from delta_log.types import Appended
@@ -25,11 +26,11 @@ class Turn(Protocol):
 
 
 class Unit(ABC):
-    """One request in the queue. A subclass says how its owner is told."""
+    """One request in the queue; of a ledger's, `live` is None. A subclass says how its owner is told."""
 
     __slots__ = ("error", "live", "request", "result")
 
-    def __init__(self, live: Live, request: Request) -> None:
+    def __init__(self, live: Live | None, request: Request | LedgerRequest) -> None:
         self.live = live
         self.request = request
         self.result: Appended | None = None
@@ -51,7 +52,7 @@ class ThreadUnit(Unit):
 
     __slots__ = ("_gate", "leads")
 
-    def __init__(self, live: Live, request: Request) -> None:
+    def __init__(self, live: Live | None, request: Request | LedgerRequest) -> None:
         super().__init__(live, request)
         self.leads = False
         self._gate = threading.Lock()

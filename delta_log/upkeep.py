@@ -1,11 +1,14 @@
-"""The server's background: fold small files, write checkpoints, clean up, follow what jobs beside us commit."""
+"""The server's background: fold small files, write checkpoints, clean up, follow what jobs beside us commit.
+
+It is long because each duty is a pass over one table, and they share what tells one that it is due.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -18,14 +21,14 @@ from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated,
 from delta_log.housekeeping import clean_history, delete_orphans, is_checkpoint_due, write_checkpoint
 from delta_log.journal import Journal
 from delta_log.journal_care import copy_forward
+from delta_log.ledger_compaction import plan_ledger_compaction
+from delta_log.ledger_rows import LedgerRows
 from delta_log.live import PRODUCERS_TABLE, Live, producer_batch, producer_rows
-from delta_log.parquet import encode_parquet, read_file
 from delta_log.producers import survivors
 from delta_log.retention import RetentionPlan, plan_retention
-from delta_log.rewrite import merge_files, move_log_start, remove_files, replace_files, rewritten_name
+from delta_log.rewrite import merge_files, move_log_start, read_rows, remove_files, replace_rows
 from delta_log.schema import PRODUCERS_SCHEMA
 from delta_log.statistics import JobMeter
-from delta_log.topic_config import ParquetCodec
 from delta_log.topic_plans import DELETED
 from delta_log.types import DataFile
 from delta_log.writer import Writer
@@ -115,6 +118,8 @@ class Upkeep:
 
     def fold(self, live: Live) -> int:
         """Merge small files; returns how many merges were made."""
+        if isinstance(live.rows, LedgerRows):
+            return self._compact_ledger(live, live.rows)
         if live.name == PRODUCERS_TABLE:
             return self._fold_producers(live)
         folded = 0
@@ -225,18 +230,26 @@ class Upkeep:
         return 1
 
     def _merge_producers(self, live: Live, files: list[DataFile]) -> None:
-        tables = [read_file(live.table.store, live.table.path(f.path), PRODUCERS_SCHEMA) for f in files]
-        numbered = producer_rows(pa.concat_tables(tables))
+        numbered = producer_rows(read_rows(live.table, files, PRODUCERS_SCHEMA))
         silent_since = self._clock_ms() - self._producer_expiration_ms
         kept = {id(row) for row in survivors([row for _, row in numbered], silent_since)}
         kept = kept or {id(numbered[-1][1])}
         batch = producer_batch([(seq, row) for seq, row in numbered if id(row) in kept])
-        data = encode_parquet(pa.Table.from_batches([batch]), ParquetCodec(), ordered_by=("commit_seq",))
-        base, last = batch.column(0)[0].as_py(), batch.column(0)[-1].as_py()
-        name = f"{base:020d}-{rewritten_name(self._epoch)}.parquet"
-        live.table.store.put(live.table.path(name), data)
-        fresh = DataFile(name, -1, base, last, batch.num_rows, len(data), 0, 0, self._clock_ms())
-        replace_files(live.table, live.id, files, [fresh], self._clock_ms, data_change=True)
+        self._put_in_place(live, files, pa.Table.from_batches([batch]))
+
+    def _compact_ledger(self, live: Live, rows: LedgerRows) -> int:
+        """The latest row of each key, in place of all that were said since."""
+        plan = plan_ledger_compaction(live.table.snapshot.files(-1))
+        if plan is None:
+            return 0
+        with self.jobs.run("fold"):
+            stored = read_rows(live.table, plan.inputs, rows.schema)
+            self._put_in_place(live, plan.inputs, rows.codec.surviving(stored, whole=plan.whole))
+        return 1
+
+    def _put_in_place(self, live: Live, files: Sequence[DataFile], rows: pa.Table) -> None:
+        replace_rows(live.table, live.id, files, rows, live.config.parquet_codec, self._clock_ms, self._at)
+        self._at("fold.committed")
 
     def _bury_unopened(self) -> None:
         """Topics that were deleted in an earlier life, and that nobody asked for in this one."""

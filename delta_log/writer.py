@@ -21,6 +21,7 @@ import msgspec
 from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, ProducerError, StorageRefused
 from delta_log.frames import DECISION, Frame, Place, checksum
 from delta_log.journal import Journal
+from delta_log.ledger_request import LedgerRequest
 from delta_log.live import Live, PendingGroup
 from delta_log.producer_parking import Parking
 from delta_log.producers import Producers
@@ -78,7 +79,7 @@ class Writer:
     def producers(self) -> Producers:
         return self.sequencer.producers
 
-    def append(self, live: Live, request: Request) -> Appended:
+    def append(self, live: Live | None, request: Request | LedgerRequest) -> Appended:
         """Store a request and return where; in the caller's own thread."""
         unit = ThreadUnit(live, request)
         with self._given_up_if_interrupted(unit):
@@ -248,10 +249,8 @@ class Writer:
     ) -> Chunk:
         """What the tail holds of a frame that was just written."""
         chunk = Chunk(frame.base_offset, frame.count, held_bytes(frame), frame, place)
-        if part is None:
-            chunk.payload = payload
-        elif self.untabled < self.limits.memory_bytes:
-            if keeps_bytes(frame):
+        if self.untabled < self.limits.memory_bytes:
+            if part is None or keeps_bytes(frame):
                 chunk.payload = payload
             else:
                 chunk.run = Run(frame.base_offset, part.rows, stamp)

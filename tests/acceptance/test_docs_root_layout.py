@@ -14,6 +14,7 @@ from delta_log.rewrite import rewritten_name
 from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
 from delta_log.topic_plans import DELETED
 from tests.architecture.project_files import ROOT
+from tests.support.keyed_rows import READERS, reader
 
 PAGE = (ROOT / "docs" / "reference" / "root-layout.md").read_text(encoding="utf-8")
 CELL = re.compile(r"(?<!\\)\|")
@@ -79,8 +80,10 @@ def seen(root: Path) -> set[str]:
 
     with Log.open(root, settings=SETTINGS, probe=look) as log:
         assert "set aside" in log.recovery
+        ledger = log.open_ledger([READERS])
         for number in range(COMMITS):
             log.append("orders", [Record(b"%d" % number)], producer=ProducerStamp("shop", 0, number))
+            ledger.append([reader("ann", number)])
             log.flush()
         found |= list_root(root)
         log.run_upkeep()
@@ -135,6 +138,6 @@ def test_transaction_ids_properties_and_protocol_are_those_of_the_logs(root: Pat
                 assert (body["minReaderVersion"], body["minWriterVersion"], body["writerFeatures"]) == wanted
     assert ids == {row[0] for row in table_under("Transaction ids")}
     named = {row[0] for row in table_under("Table properties")}
-    settings = {"lakelog.retention.ms", "lakelog.commit.interval.ms"}
+    settings = {"lakelog.retention.ms", "lakelog.commit.interval.ms", "lakelog.history.commits"}
     assert properties == (named - {"lakelog.<setting>"}) | settings
     assert DELETED in named

@@ -176,6 +176,7 @@ def crash(log: Log) -> None:
     log._closed = True
     running.upkeep.stop()
     running.tabler.stop([])
+    running.owning.shutdown(wait=True)
     running.writer.syncing.shutdown(wait=True)
     running.encoders.shutdown(wait=True)
     if isinstance(running.root, LocalRoot):

@@ -1,0 +1,73 @@
+"""What one call brings to a ledger's tables, on its way through the queue: all of it is stored, or nothing.
+
+A unit that also appends to topics would be a request with both, sequenced as this one is: look at every table and topic
+first, give offsets and places only when nothing can refuse any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from delta_log.errors import StorageRefused
+from delta_log.ledger_table import LedgerTable, RowCodec
+from delta_log.live import Live
+
+
+class KnownTable(msgspec.Struct):
+    """`live` is None until the table is asked for, and where there is none yet."""
+
+    table: LedgerTable
+    codec: RowCodec
+    live: Live | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether rows may be given places there with nothing to wait for."""
+        return self.live is not None and self.live.owned
+
+
+class Line:
+    """Units of which each was decided upon those before it: where one is not stored, none behind it is.
+
+    Those of a later number were decided when that was known.
+    """
+
+    __slots__ = ("_broken", "_why", "number")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._broken = -1
+        self._why: BaseException | None = None
+
+    def check(self, number: int) -> None:
+        if number <= self._broken:
+            raise StorageRefused("what was decided upon rows that were not stored", self._why)
+
+    def break_at(self, number: int, why: BaseException) -> None:
+        if number > self._broken:
+            self._broken, self._why = number, why
+
+
+class LedgerRequest(msgspec.Struct):
+    """Rows, encoded, by their table. `line` and `number` are those of a unit that was decided upon others."""
+
+    parts: Sequence[tuple[KnownTable, list[bytes]]]
+    size: int
+    timestamp_ms: int
+    line: Line | None = None
+    number: int = 0
+
+    def break_line(self, why: BaseException) -> None:
+        if self.line is not None:
+            self.line.break_at(self.number, why)
+
+
+class LedgerRun(msgspec.Struct):
+    """Rows that the units of a group bring to one table, on their way to one frame."""
+
+    live: Live
+    base: int
+    rows: list[bytes]
+    timestamp_ms: int
