@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from delta_log.errors import StorageRefused
+from delta_log.errors import LakelogError, StorageRefused
 from delta_log.ledger_table import LedgerTable, RowCodec
 from delta_log.live import Live
 
@@ -39,15 +39,18 @@ class Line:
     def __init__(self) -> None:
         self.number = 0
         self._broken = -1
-        self._why: BaseException | None = None
+        self._why: BaseException = LakelogError()
 
     def check(self, number: int) -> None:
         if number <= self._broken:
-            raise StorageRefused("what was decided upon rows that were not stored", self._why)
+            raise self._why
 
     def break_at(self, number: int, why: BaseException) -> None:
+        """What is unknown of the one that failed is sure of those behind it: they are not stored."""
         if number > self._broken:
-            self._broken, self._why = number, why
+            sure = isinstance(why, LakelogError) and why.outcome == LakelogError.outcome
+            self._why = why if sure else StorageRefused("what was decided upon rows that may not be stored", why)
+            self._broken = number
 
 
 class LedgerRequest(msgspec.Struct):

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from delta_log import Ledger, LedgerTable, Log, LogReader, Record
+from delta_log import Ledger, LedgerTable, Limits, Log, LogReader, Record
 from delta_log.errors import Closed, InvalidName, InvalidRequest, TopicClosed, TopicExists
 from tests.support.keyed_rows import (
     MARKS,
@@ -143,7 +143,7 @@ def test_of_what_waits_for_its_table_only_the_latest_row_of_a_key_gets_there(log
 
 
 def test_rows_of_memory_and_of_the_journal_alone_are_loaded_alike(place: Place):
-    log = place.open(replace_settings(limits=place_limits(0)))
+    log = place.open(replace_settings(limits=Limits(memory_bytes=0)))
     hold_tables(log)
     ledger = log.open_ledger(TABLES)
     ledger.append([mark("ann", 1, 0)])
@@ -152,12 +152,6 @@ def test_rows_of_memory_and_of_the_journal_alone_are_loaded_alike(place: Place):
     assert ledger.load("__marks") == [("ann", 1, 1, "", 0)]
     log.flush()
     assert ledger.load("__marks") == [("ann", 1, 1, "", 0)]
-
-
-def place_limits(memory_bytes: int) -> object:
-    from delta_log import Limits
-
-    return Limits(memory_bytes=memory_bytes)
 
 
 def test_rows_and_records_share_groups_and_neither_disturbs_the_other(place: Place):
