@@ -9,12 +9,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
-
-#: What an entry takes beside its rows.
-_OWN_BYTES: Final = 1024
 
 
 class Leftover(NamedTuple):
@@ -35,14 +32,14 @@ class Leftovers:
 
     def keep(self, place: Hashable, leftover: Leftover) -> None:
         # A slice keeps all of the rows that it was cut from.
-        size = _OWN_BYTES + sum(batch.get_total_buffer_size() for batch in leftover.batches)
+        size = sum(batch.get_total_buffer_size() for batch in leftover.batches)
         if size > self._most_bytes:
             return
         with self._lock:
             self._drop(place)
             self._kept[place] = leftover, size
             self._bytes += size
-            while self._bytes > self._most_bytes and self._kept:
+            while self._bytes > self._most_bytes:
                 self._drop(next(iter(self._kept)))
 
     def find(self, place: Hashable) -> Leftover | None:

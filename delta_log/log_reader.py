@@ -105,7 +105,6 @@ class Reading:
 
     def close(self) -> bool:
         self._closed = True
-        self._reader.close()
         return True
 
     def __enter__(self) -> Self:

@@ -1,14 +1,13 @@
 """A reader who goes on where it ended, in small steps through files: nothing is decoded twice, nothing is stale."""
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import delta_log.file_reads
+import delta_log.reads
 from delta_log import Log, Record
-from tests.support.logs import FROM_FILES, Place, offsets_of, our_threads
+from tests.support.logs import FROM_FILES, Place, offsets_of
 
 
 @pytest.fixture
@@ -27,14 +26,14 @@ def filled(place: Place) -> Iterator[Log]:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of every part of a file that was decoded."""
     seen: list[int] = []
-    real = delta_log.file_reads.read_row_groups
+    real = delta_log.reads.read_row_groups
 
     def counted(*args: Any, **options: Any) -> Iterator[Any]:
         for part in real(*args, **options):
             seen.append(part.num_rows)
             yield part
 
-    monkeypatch.setattr(delta_log.file_reads, "read_row_groups", counted)
+    monkeypatch.setattr(delta_log.reads, "read_row_groups", counted)
     return seen
 
 
@@ -58,33 +57,7 @@ def test_each_part_of_a_file_is_decoded_once(filled: Log, decoded: list[int], st
 def test_several_readers_at_the_same_place_share_what_was_decoded(filled: Log, decoded: list[int]):
     for _ in range(3):
         assert read_in_steps(filled, 30, end=90) == list(range(90))
-    assert decoded[:3] == [100] * 3, "the first step of each is its own, all others are shared"
-    assert len(decoded) <= 4, "and what follows is read ahead once"
-
-
-def test_who_goes_on_has_the_next_part_decoded_ahead(filled: Log, monkeypatch: pytest.MonkeyPatch):
-    by: list[str] = []
-    real = delta_log.file_reads.read_row_groups
-
-    def noted(*args: Any, **options: Any) -> Iterator[Any]:
-        for part in real(*args, **options):
-            by.append(threading.current_thread().name)
-            yield part
-
-    monkeypatch.setattr(delta_log.file_reads, "read_row_groups", noted)
-    for start in (0, 100, 200):
-        fetched = filled.read("t", 0, start, max_records=100)
-        assert offsets_of(list(fetched.records())) == list(range(start, start + 100))
-    own = threading.current_thread().name
-    assert by[:2] == [own, own], "nobody has gone on yet"
-    assert by[2].startswith("lakelog-ahead")
-    assert len(by) == 3
-
-
-def test_reading_ahead_ends_with_the_log(filled: Log):
-    read_in_steps(filled, 10, end=200)
-    filled.close()
-    assert not [name for name in our_threads() if name.startswith("lakelog-ahead")]
+    assert decoded == [100] * 3, "the first step of each is its own, all others are shared"
 
 
 def test_a_scan_that_ends_amid_what_was_left_ends_there(filled: Log):
