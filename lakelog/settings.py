@@ -52,6 +52,8 @@ class Whole(NamedTuple):
 
     @property
     def allowed(self) -> str:
+        if self.most == INT64_MAX:
+            return f"a whole number, {self.least} or more"
         return f"a whole number from {self.least} to {self.most}"
 
     def read(self, given: object) -> int:

@@ -6,7 +6,7 @@ The wire is the binary envelope of the HTTP API: msgspec writes bytes as base64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -41,13 +41,6 @@ class Row(msgspec.Struct, omit_defaults=True, gc=False):
     headers: list[RowHeader] | None = None
 
 
-class Sized(NamedTuple):
-    """A row, and how many bytes it takes of a batch and of the memory."""
-
-    row: Row
-    size: int
-
-
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -79,8 +72,11 @@ class RowMaker:
         partition: int | None,
         timestamp: int | None,
         headers: Headers | None,
-    ) -> Sized:
-        """Raises InvalidRecord for what can never be stored."""
+    ) -> tuple[Row, int]:
+        """The row, and how many bytes it takes of a batch and of the memory.
+
+        Raises InvalidRecord for what can never be stored.
+        """
         size = RECORD_OVERHEAD
         if value is not None:
             if not (self._plain_value and type(value) is bytes):
@@ -101,7 +97,7 @@ class RowMaker:
             exact = record_size(row)
             if exact > self._limit:
                 raise RecordTooLarge(topic, exact, self._limit)
-        return Sized(row, size)
+        return row, size
 
 
 def record_size(row: Row) -> int:

@@ -12,7 +12,7 @@ from lakelog.transport.backoff import Backoff
 
 #: So many requests of a producer a server remembers, so no more may be under way.
 MOST_NUMBERED: Final = 5
-_KIB, _MIB = 1024, 1024 * 1024
+_MIB = 1024 * 1024
 _SERIALIZERS: Final = Word(("bytes", "string", "json"), callables=True)
 
 PRODUCER_SETTINGS: Final = (
@@ -22,8 +22,8 @@ PRODUCER_SETTINGS: Final = (
     Setting("enable.idempotence", Flag(), default=True,
             doc="Requests are numbered, so that a repeat is stored once and order is kept. With `acks=0` it must be "
             "off, and is if it is not given."),
-    Setting("batch.size", Whole(1, INT32_MAX), 256 * _KIB,
-            "How many bytes of records go together, of all partitions of a topic."),
+    Setting("batch.size", Whole(1, INT32_MAX), _MIB,
+            "How many bytes of records go together at most, of all partitions of a topic."),
     Setting("linger.ms", Whole(0, INT64_MAX), 0,
             "How long a batch that is not full waits for more. With 0 it goes at once, or, while other batches of its "
             "topic are under way, when those are answered."),

@@ -127,7 +127,7 @@ class Sender:
         while True:
             self._wake_one()
             left = deadline - monotonic()
-            if left <= 0 or not self._room.wait(left):
+            if left <= 0 or not self._room.wait(min(left, threading.TIMEOUT_MAX)):
                 raise BufferFull(seconds, self._settings.buffer_memory)
             if self._ended is not None:
                 raise self._ended()
@@ -143,7 +143,7 @@ class Sender:
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 return False
-            self._announced.wait(left)
+            self._announced.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
         return True
 
     def _wake_one(self) -> None:

@@ -290,3 +290,12 @@ def test_a_fork_while_another_thread_is_sending_leaves_a_child_that_works():
         """
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_time_longer_than_a_lock_can_wait_is_for_ever(wire: Wire):
+    with Producer(SETTINGS | {"buffer.memory": 500, "max.block.ms": 2**63 - 1}, transport=wire) as producer:
+        producer.send("t", b"x" * 400)
+        threading.Timer(0.05, wire.take().answer_stored).start()
+        producer.send("t", b"x" * 400)
+        threading.Timer(0.05, wire.take().answer_stored).start()
+        producer.flush(1e18)
