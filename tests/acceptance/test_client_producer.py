@@ -6,12 +6,15 @@ import asyncio
 import base64
 import itertools
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 import pytest
 
 from lakelog import Admin, AsyncAdmin, AsyncProducer, Producer, RecordMetadata, errors
+from lakelog.transport.exchange import Answer, Outcome, Request
+from lakelog.transport.http import HttpTransport
 from tests.support.serving import Server, serving
 
 T = TypeVar("T")
@@ -198,6 +201,25 @@ def test_with_acks_0_records_are_stored_too(server: Server, topic: str):
     assert {future.result(SECONDS) for future in futures} == {RecordMetadata(topic, None, None, None)}
     found = [record["value"] for record in read(server, topic)]
     assert sorted(found) == sorted(encoded(b"%d" % number) for number in range(50))  # type: ignore[type-var]
+
+
+def test_a_server_that_has_no_room_is_given_time(tmp_path: Path):
+    """It answers 503 with Retry-After as long as other bodies are in its memory."""
+    statuses: list[int] = []
+
+    class Counting(HttpTransport):
+        def send(self, request: Request) -> Outcome:
+            outcome = super().send(request)
+            statuses.append(outcome.status if isinstance(outcome, Answer) else 0)
+            return outcome
+
+    with serving(tmp_path, max_body_bytes=400_000, max_bodies_bytes=400_000) as server:
+        httpx.put(f"{server.url}/topics/t", json={"partitions": 1})
+        given = settings(server, batch_size=200_000)
+        with Producer(given, transport=Counting(server.url, "counting", 6)) as producer:
+            futures = [producer.send("t", b"x" * 10_000) for _ in range(100)]
+        assert [future.result(SECONDS).offset for future in futures] == list(range(100))
+    assert {200, 503} <= set(statuses)
 
 
 def test_topics_are_made_described_changed_and_deleted(admin: Admin):

@@ -70,7 +70,7 @@ class OneShot:
         except OSError:
             return
         with connection:
-            while not self.heard.endswith((b"\r\n\r\n", b"the end")):
+            while not self.heard.endswith(b"the end" if self.heard.startswith(b"POST") else b"\r\n\r\n"):
                 self.heard += connection.recv(1 << 16)
             connection.sendall(self.says)
             if self.hangs:

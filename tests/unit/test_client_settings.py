@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import fields
 
 import pytest
@@ -109,6 +110,14 @@ def test_serializers_and_partitioners_are_words_or_callables():
 
 def test_the_longest_wait_is_no_shorter_than_the_first():
     assert ProducerSettings.of(SERVER | {"retry.backoff.ms": 5_000}).backoff == (5.0, 5.0)
+
+
+def test_zstd_is_asked_for_its_quickest_level(monkeypatch: pytest.MonkeyPatch):
+    """By a module that has the same function."""
+    monkeypatch.setattr("lakelog.produce.compression._ZSTD_MODULES", ("nowhere.zstd", "zlib"))
+    compress = compressor_of("zstd")
+    assert compress is not None
+    assert compress(b"x" * 100) == zlib.compress(b"x" * 100, 1)
 
 
 def test_a_compression_that_is_not_installed_is_refused_when_the_producer_is_made(monkeypatch: pytest.MonkeyPatch):

@@ -205,7 +205,8 @@ def run_script(script: str) -> subprocess.CompletedProcess[str]:
     text = textwrap.dedent(head) + textwrap.dedent(script)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", text],
+        # From Python 3.12 on a fork beside threads is warned of: here it is what is tested.
+        [sys.executable, "-W", "error", "-W", "ignore:This process:DeprecationWarning", "-c", text],
         capture_output=True, text=True, timeout=40, check=False, env=environment,
     )  # fmt: skip
 
