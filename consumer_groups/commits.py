@@ -20,9 +20,10 @@ from consumer_groups.errors import (
     NotAssigned,
     PartitionNotOwned,
     PartitionUnavailable,
+    PollOverdue,
     StaleGeneration,
 )
-from consumer_groups.membership import asking
+from consumer_groups.membership import asking, came_back
 from consumer_groups.offset_records import METADATA_BYTES_MAX, put_offset, put_sought
 from consumer_groups.presence import Heard, Placed
 from consumer_groups.rebalance import is_done, release_revoked
@@ -47,6 +48,7 @@ class Commit:
     member_id: str
     offsets: Mapping[TopicPartition, Commitment] | None = None
     generation: int | None = None
+    received: int | None = None
 
 
 #: An offset, or an end of the partition.
@@ -58,6 +60,7 @@ class Seek:
     member_id: str
     positions: Mapping[TopicPartition, Where]
     generation: int | None = None
+    received: int | None = None
 
 
 def decide_commit(
@@ -67,8 +70,11 @@ def decide_commit(
     member = asking(group, command.member_id)
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(member.member_id, now_ms))
+    if member.standing == "lapsed":
+        interval_ms = member.options.max_poll_interval_ms
+        raise PollOverdue(group.name, member.member_id, interval_ms, group.generation)
     if command.offsets is None:
-        committed = _commit_delivered(draft, member, command.generation)
+        committed = _commit_delivered(draft, member, command)
     else:
         for partition, each in command.offsets.items():
             topic = check_partition(cluster, partition)
@@ -95,7 +101,8 @@ def decide_seek(group: Group, command: Seek, cluster: Cluster, offsets: Offsets,
         offset = _resolve(group, partition, where, offsets)
         put_sought(draft, member.member_id, partition, topic.topic_id, offset)
         placed[partition] = topic.topic_id, offset
-    draft.notes += [Heard(member.member_id, now_ms), Placed(member.member_id, placed, sought=True)]
+    lost = not came_back(group, member.member_id, command.received)
+    draft.notes += [Heard(member.member_id, now_ms), Placed(member.member_id, placed, sought=True, lost=lost)]
     return draft.decide(None)
 
 
@@ -156,13 +163,16 @@ def _check_generation(group: Group, member: MemberRecord, partition: TopicPartit
         raise StaleGeneration(group.name, member.member_id, generation, group.generation)
 
 
-def _commit_delivered(draft: Draft, member: MemberRecord, generation: int | None) -> dict[TopicPartition, int]:
-    group, committed = draft.group, dict[TopicPartition, int]()
+def _commit_delivered(draft: Draft, member: MemberRecord, command: Commit) -> dict[TopicPartition, int]:
+    group, generation, committed = draft.group, command.generation, dict[TopicPartition, int]()
+    back = came_back(group, member.member_id, command.received)
+    if bereft := group.presences[member.member_id].bereft:
+        raise PartitionNotOwned(group.name, member.member_id, *min(bereft), group.generation)
     if generation is not None and not member.since <= generation <= group.generation:
         raise StaleGeneration(group.name, member.member_id, generation, group.generation)
     for partition, place in group.presences[member.member_id].places.items():
         topic = draft.cluster.get(partition.topic)
-        done, since_sought = place.done(came_back=True)
+        done, since_sought = place.done(came_back=back)
         if done is None or topic is None or topic.topic_id != place.topic_id:
             continue
         owner = group.owners.get(partition)

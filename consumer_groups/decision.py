@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from consumer_groups.presence import Heard, Note, Place, note
 from consumer_groups.records import Key, Record
 from consumer_groups.state import Group, Groups, replay
+
+#: A member is given fewer answers than this has numbers, in one life.
+ANSWER_BITS: Final = 32
 
 Reply_co = TypeVar("Reply_co", covariant=True)
 
@@ -57,10 +60,15 @@ def undo(groups: Groups, displaced: Sequence[Record], now_ms: int) -> None:
             _start_sessions(group, now_ms, anew=False)
 
 
-def begin(groups: Groups, now_ms: int) -> None:
-    """Give every member a fresh full session: after loading, or when this process was held up."""
+def begin(groups: Groups, now_ms: int, life: int) -> None:
+    """Give every member a fresh full session: after loading, or when this process was held up.
+
+    `life` is larger with each process that owns the groups, so that none numbers an answer as an earlier one did.
+    """
     for group in groups.by_name.values():
         _start_sessions(group, now_ms, anew=True)
+        for presence in group.presences.values():
+            presence.answer = max(presence.answer, life << ANSWER_BITS)
 
 
 def hear(groups: Groups, group: str, member_id: str, now_ms: int) -> None:
@@ -84,7 +92,6 @@ def _start_sessions(group: Group, now_ms: int, *, anew: bool) -> None:
             presence.heard_at_ms = presence.polled_at_ms = now_ms
             presence.polling_until_ms = presence.committed_at_ms = None
             presence.revoke_by_ms.clear()
-            presence.answer = max(presence.answer, now_ms)
         if (held := group.holdings.get(member_id)) is not None:
             by_ms = now_ms + group.members[member_id].options.rebalance_timeout_ms
             for partition in held.revoking:

@@ -9,7 +9,8 @@
     │       ├── NameTaken               40902  the name belongs to another instance
     │       ├── Fenced                  40904  who asks is not, or no longer, who he takes himself for
     │       │   ├── StaleGeneration            a generation that ended for this member, or that never was
-    │       │   └── PartitionNotOwned          the partition is another's, or nobody's
+    │       │   ├── PartitionNotOwned          the partition is another's, or nobody's
+    │       │   └── PollOverdue                it did not poll in time, so others have its partitions
     │       ├── IllegalState            40903  not as things are
     │       │   ├── MixedSubscription          topics, a pattern and an assignment exclude each other
     │       │   └── NotAssigned                seeking in a partition that is not assigned
@@ -81,6 +82,18 @@ class PartitionNotOwned(Fenced):
         self.member_id, self.topic, self.partition, self.generation = member_id, topic, partition, generation
         super().__init__(
             group, f"{topic}-{partition} does not belong to {member_id!r} in generation {generation} of {group!r}"
+        )
+
+
+class PollOverdue(Fenced):
+    code = "MAX_POLL_INTERVAL_EXCEEDED"
+
+    def __init__(self, group: str, member_id: str, max_poll_interval_ms: int, generation: int) -> None:
+        self.member_id, self.max_poll_interval_ms, self.generation = member_id, max_poll_interval_ms, generation
+        super().__init__(
+            group,
+            f"{member_id!r} did not poll within max.poll.interval.ms={max_poll_interval_ms}, so its partitions went to"
+            f" others of {group!r}; its next poll brings it back",
         )
 
 

@@ -44,6 +44,8 @@ class Leave:
 
     member_id: str
     for_good: bool = False
+    generation: int | None = None
+    received: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,14 @@ class Heartbeat:
 class Beaten:
     assigned: tuple[TopicPartition, ...]
     revoking: tuple[TopicPartition, ...]
+
+
+def came_back(group: Group, member_id: str, received: int | None) -> bool:
+    """Whether the member is done with all that it was given: not with an answer that never reached it.
+
+    `received` is the number of the last answer with records that did; None from one that trusts.
+    """
+    return received is None or received == group.presences[member_id].answer
 
 
 def asking(group: Group, member_id: str, generation: int | None = None) -> MemberRecord:
@@ -97,21 +107,23 @@ def decide_join(group: Group, command: Join, cluster: Cluster, now_ms: int) -> D
 
 def decide_leave(group: Group, command: Leave, cluster: Cluster, now_ms: int) -> Decision[None]:
     """All that was delivered is done with, as the member says so itself."""
-    member = group.members.get(command.member_id)
-    if member is None or (member.standing == "away" and not command.for_good):
-        raise UnknownInstance(group.name, command.member_id)
+    away = group.members.get(command.member_id)
+    if away is None or away.standing != "away" or not command.for_good:
+        member = asking(group, command.member_id, command.generation)
+    else:
+        member = away
     draft = Draft(group, cluster, now_ms)
-    if member.options.group_instance_id is None or member.manual is not None or command.for_good:
-        remove(draft, member, came_back=True)
+    back = came_back(group, member.member_id, command.received)
+    held = draft.holding(member.member_id)
+    if held is None or member.options.group_instance_id is None or command.for_good:
+        remove(draft, member, came_back=back)
         retarget(draft)
         return draft.decide(None)
-    commit_all_owed(draft, member, came_back=True)
+    commit_all_owed(draft, member, came_back=back)
     gone = msgspec.structs.replace(member, standing="away")
     draft.put_member(gone)
     draft.notes.append(Heard(member.member_id, now_ms))
-    held = draft.holding(member.member_id)
-    if held is not None:
-        release_revoked(draft, gone, held.revoking, came_back=True)
+    release_revoked(draft, gone, held.revoking, came_back=back)
     return draft.decide(None)
 
 
@@ -123,7 +135,8 @@ def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms:
     held = draft.holding(member.member_id)
     if held is not None and held.revoking:
         kept = command.owned or frozenset()
-        release_revoked(draft, member, [each for each in held.revoking if each not in kept], came_back=False)
+        given_up = [each for each in held.revoking if each not in kept]
+        release_revoked(draft, member, given_up, came_back=False, willing=command.owned is not None)
         held = draft.holding(member.member_id)
     if held is None:
         return draft.decide(Beaten(tuple(TopicPartition(*each) for each in member.manual or ()), ()))

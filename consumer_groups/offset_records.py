@@ -26,6 +26,12 @@ def start_of(group: Group, member_id: str, topic_id: str, partition: int) -> int
     position = group.positions.get((topic_id, partition))
     if position is not None and position.sought is not None and position.member_id == member_id:
         return position.sought
+    return beneath(group, topic_id, partition)
+
+
+def beneath(group: Group, topic_id: str, partition: int) -> int | None:
+    """Where anybody else would begin."""
+    position = group.positions.get((topic_id, partition))
     if position is not None and position.resolved is not None:
         return position.resolved
     return group.committed(topic_id, partition)

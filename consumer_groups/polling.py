@@ -20,8 +20,8 @@ from consumer_groups.cluster import Cluster, Offsets, Topic
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import NoOffset
-from consumer_groups.membership import asking
-from consumer_groups.offset_records import commit_all_owed, put_resolved, start_of
+from consumer_groups.membership import asking, came_back
+from consumer_groups.offset_records import beneath, commit_all_owed, put_resolved, put_sought, start_of
 from consumer_groups.presence import AutoCommitted, Delivered, Idle, Placed, Polling
 from consumer_groups.rebalance import release_revoked, retarget
 from consumer_groups.records import MemberRecord
@@ -35,8 +35,6 @@ MANUAL: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """`received` is the number of the last answer with records that reached the client; None from one that trusts."""
-
     member_id: str
     until_ms: int
     generation: int | None = None
@@ -97,7 +95,7 @@ def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> D
     member = asking(group, command.member_id, command.generation)
     presence = group.presences[member.member_id]
     draft = Draft(group, cluster, now_ms)
-    lost = command.received is not None and command.received != presence.answer
+    lost = not came_back(group, member.member_id, command.received)
     options, last = member.options, presence.committed_at_ms
     if options.auto_commit_enable and last is not None and now_ms - last >= options.auto_commit_interval_ms:
         commit_all_owed(draft, member, came_back=not lost)
@@ -125,13 +123,16 @@ def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offset
         if topic is None or known is None or partition in command.paused:
             continue
         position = _position(group, member, partition, topic)
-        if position is None or not known.log_start_offset <= position <= known.end_offset:
+        if position is None or not _is_in(known, position):
             begin = _begin(member, position, command, partition, known, now_ms)
             if isinstance(begin, At):
                 lookups.append(Lookup(partition, begin.timestamp_ms))
                 continue
             position = begin
-            put_resolved(draft, partition, topic.topic_id, position)
+            if _is_in(known, beneath(group, topic.topic_id, partition.partition)):  # only where it sought was not
+                put_sought(draft, member.member_id, partition, topic.topic_id, position)
+            else:
+                put_resolved(draft, partition, topic.topic_id, position)
         place = group.presences[member.member_id].places.get(partition)
         if place is None or (place.topic_id, place.position) != (topic.topic_id, position):
             placed[partition] = topic.topic_id, position
@@ -159,7 +160,7 @@ def decide_delivery(
             accepted.append(each)
     if not accepted:
         return Decision(group.name, Delivery((), presence.answer), group.generation)
-    answer = max(presence.answer + 1, now_ms)
+    answer = presence.answer + 1
     given = {each.read.partition: each.next_offset for each in accepted}
     notes = (Delivered(member_id, now_ms, answer, given),)
     return Decision(group.name, Delivery(tuple(accepted), answer), group.generation, notes=notes)
@@ -198,6 +199,10 @@ def _position(group: Group, member: MemberRecord, partition: TopicPartition, top
     if place is not None and place.position is not None and place.topic_id == topic.topic_id:
         return place.position
     return start_of(group, member.member_id, topic.topic_id, partition.partition)
+
+
+def _is_in(known: PartitionOffsets, position: int | None) -> bool:
+    return position is not None and known.log_start_offset <= position <= known.end_offset
 
 
 def _begin(

@@ -62,6 +62,8 @@ class Presence(msgspec.Struct):
     """What was read last: the next poll begins behind it."""
     places: dict[TopicPartition, Place] = {}
     revoke_by_ms: dict[TopicPartition, int] = {}
+    bereft: dict[TopicPartition, None] = {}
+    """What was taken from it before it was done; until it comes back for more, it cannot commit what it was given."""
 
 
 class Heard(NamedTuple):
@@ -104,11 +106,19 @@ class Gained(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Where to read on, by topic id and offset. `sought` if it asked for that itself."""
+    """Where to read on, by topic id and offset. `sought` if it asked for that itself, `lost` as above."""
 
     member_id: str
     positions: Mapping[TopicPartition, tuple[str, int]]
     sought: bool = False
+    lost: bool = False
+
+
+class Bereft(NamedTuple):
+    """This was taken from it while something that it was given was not committed."""
+
+    member_id: str
+    partition: TopicPartition
 
 
 class RevokeBy(NamedTuple):
@@ -122,7 +132,7 @@ class AutoCommitted(NamedTuple):
     at_ms: int
 
 
-Note = Heard | Polling | Idle | Delivered | Gained | Placed | RevokeBy | AutoCommitted
+Note = Heard | Polling | Idle | Delivered | Gained | Placed | Bereft | RevokeBy | AutoCommitted
 
 
 def note(presence: Presence, said: Note) -> None:
@@ -151,12 +161,18 @@ def _note_gained(presence: Presence, said: Gained) -> None:
 
 
 def _note_placed(presence: Presence, said: Placed) -> None:
+    if said.lost:
+        _take_answer_back(presence)
     for partition, (topic_id, position) in said.positions.items():
         place = presence.places.get(partition)
         if place is None or place.topic_id not in ("", topic_id):
             place = presence.places[partition] = Place()
         place.topic_id = topic_id
         _put(place, position, sought=said.sought)
+
+
+def _note_bereft(presence: Presence, said: Bereft) -> None:
+    presence.bereft[said.partition] = None
 
 
 def _note_revocation(presence: Presence, said: RevokeBy) -> None:
@@ -170,6 +186,7 @@ def _note_auto_commit(presence: Presence, said: AutoCommitted) -> None:
 def _note_polling(presence: Presence, said: Polling) -> None:
     presence.heard_at_ms = presence.polled_at_ms = said.at_ms
     presence.polling_until_ms = said.until_ms
+    presence.bereft.clear()
     if presence.committed_at_ms is None:
         presence.committed_at_ms = said.at_ms
     if said.lost:
@@ -214,6 +231,7 @@ _REMEMBER: Final[dict[type[Note], Callable[[Presence, Any], None]]] = {
     Delivered: _note_delivered,
     Gained: _note_gained,
     Placed: _note_placed,
+    Bereft: _note_bereft,
     RevokeBy: _note_revocation,
     AutoCommitted: _note_auto_commit,
 }

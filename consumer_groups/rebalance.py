@@ -18,6 +18,7 @@ from typing import Final
 from consumer_groups.assignment import Assignment, Subscriber, TopicPartition, assignor_named
 from consumer_groups.draft import Draft
 from consumer_groups.offset_records import commit_owed, forget_sought
+from consumer_groups.presence import Bereft
 from consumer_groups.records import MemberRecord, TopicRecord
 from delta_log.errors import LakelogError
 
@@ -54,12 +55,17 @@ def retarget(draft: Draft, *, strict: bool = False) -> None:
         draft.give(partition)
 
 
-def release(draft: Draft, member: MemberRecord, partition: TopicPartition, *, came_back: bool) -> None:
+def release(
+    draft: Draft, member: MemberRecord, partition: TopicPartition, *, came_back: bool, willing: bool = False
+) -> None:
     """Take a partition from its owner for good; whoever it is meant for is given it by `Draft.give`.
 
-    `came_back` if the owner asked for something that says that it is done with all it was given.
+    `came_back` if the owner asked for something that says that it is done with all it was given; `willing` if it gave
+    the partition up in so many words.
     """
     let_go(draft, member, partition, came_back=came_back)
+    if not (came_back or willing) and _is_open(draft, member.member_id, partition):
+        draft.notes.append(Bereft(member.member_id, partition))
     draft.take(member.member_id, partition)
 
 
@@ -83,23 +89,39 @@ def release_all(draft: Draft, member: MemberRecord, *, came_back: bool) -> None:
 
 
 def release_revoked(
-    draft: Draft, member: MemberRecord, partitions: Iterable[TopicPartition], *, came_back: bool
+    draft: Draft,
+    member: MemberRecord,
+    partitions: Iterable[TopicPartition],
+    *,
+    came_back: bool,
+    willing: bool = False,
 ) -> None:
     """Its owner is done with these: they move."""
     for partition in list(partitions):
-        release(draft, member, partition, came_back=came_back)
+        release(draft, member, partition, came_back=came_back, willing=willing)
         draft.give(partition)
 
 
 def is_done(draft: Draft, member: MemberRecord, partition: TopicPartition) -> bool:
     """Whether a partition can be taken from its owner at once."""
-    presence = draft.presence(member.member_id)
-    place = draft.place(member.member_id, partition)
-    if place is None or member.standing == "away":
+    if member.standing == "away" or not _is_open(draft, member.member_id, partition):
         return True
-    if presence.polling_until_ms is not None and presence.polling_until_ms > draft.now_ms:
-        return not place.doubtful and place.settled == place.delivered
-    return not place.leaves_open(draft.committed(place.topic_id, partition.partition) or 0)
+    place = draft.place(member.member_id, partition)
+    return _waits_in_poll(draft, member.member_id) and place is not None and place.settled == place.delivered
+
+
+def _is_open(draft: Draft, member_id: str, partition: TopicPartition) -> bool:
+    """Whether something that was delivered from it is not committed."""
+    place = draft.place(member_id, partition)
+    if place is None:
+        return False
+    return place.leaves_open(draft.committed(place.topic_id, partition.partition) or 0)
+
+
+def _waits_in_poll(draft: Draft, member_id: str) -> bool:
+    """It came back for more, and waits: it is done with what it was given."""
+    until_ms = draft.presence(member_id).polling_until_ms
+    return until_ms is not None and until_ms > draft.now_ms
 
 
 def _subscriber(draft: Draft, member: MemberRecord) -> Subscriber:
@@ -172,7 +194,7 @@ def _revoke_lost(draft: Draft, member: MemberRecord) -> None:
     waits: list[TopicPartition] = []
     for partition in lost:
         if is_done(draft, member, partition):
-            release(draft, member, partition, came_back=False)
+            release(draft, member, partition, came_back=_waits_in_poll(draft, member.member_id))
         else:
             waits.append(partition)
     draft.revoke(member.member_id, waits, draft.now_ms + member.options.rebalance_timeout_ms)

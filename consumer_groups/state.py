@@ -175,9 +175,8 @@ def _hold(group: Group, member_id: str, holding: Holding | None) -> None:
     if holding is not None:
         group.holdings[member_id] = holding
         group.presences[member_id] = presence
-    for partition, epoch in had.items():
-        if has.get(partition) != epoch:
-            presence.places.pop(partition, None)
+    for partition in had.keys() - has.keys():
+        presence.places.pop(partition, None)
     for partition, epoch in has.items():
         if had.get(partition) != epoch:
             presence.places[partition] = Place()

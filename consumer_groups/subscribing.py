@@ -11,7 +11,7 @@ from consumer_groups.cluster import Cluster, PatternError
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import IllegalState, InvalidPattern, MixedSubscription
-from consumer_groups.membership import asking
+from consumer_groups.membership import asking, came_back
 from consumer_groups.presence import Heard
 from consumer_groups.rebalance import release, release_all, retarget, subscribed_topics
 from consumer_groups.records import MemberRecord
@@ -28,6 +28,16 @@ class Subscribe:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     generation: int | None = None
+    received: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """From topics, a pattern or an assignment: it stays a member, and reads nothing."""
+
+    member_id: str
+    generation: int | None = None
+    received: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,7 @@ class Assign:
     member_id: str
     partitions: tuple[TopicPartition, ...]
     generation: int | None = None
+    received: int | None = None
 
 
 def decide_subscribe(group: Group, command: Subscribe, cluster: Cluster, now_ms: int) -> Decision[None]:
@@ -53,21 +64,18 @@ def decide_subscribe(group: Group, command: Subscribe, cluster: Cluster, now_ms:
     draft.put_member(now_is)
     held = draft.holding(member.member_id)
     if held is not None:  # what it gives up itself, it is done with
-        wanted = subscribed_topics(draft, now_is)
+        wanted, back = subscribed_topics(draft, now_is), came_back(group, member.member_id, command.received)
         for partition in [each for each in (*held.assigned, *held.revoking) if each.topic not in wanted]:
-            release(draft, member, partition, came_back=True)
+            release(draft, member, partition, came_back=back)
     retarget(draft, strict=True)
     return draft.decide(None)
 
 
-def decide_unsubscribe(
-    group: Group, member_id: str, cluster: Cluster, now_ms: int, generation: int | None = None
-) -> Decision[None]:
-    """It stays a member, and reads nothing."""
-    member = asking(group, member_id, generation)
+def decide_unsubscribe(group: Group, command: Unsubscribe, cluster: Cluster, now_ms: int) -> Decision[None]:
+    member = asking(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
-    draft.notes.append(Heard(member_id, now_ms))
-    _end(draft, member)
+    draft.notes.append(Heard(member.member_id, now_ms))
+    _end(draft, member, back=came_back(group, member.member_id, command.received))
     retarget(draft)
     return draft.decide(None)
 
@@ -86,17 +94,32 @@ def decide_assign(group: Group, command: Assign, cluster: Cluster, now_ms: int) 
     draft.notes.append(Heard(member.member_id, now_ms))
     chosen = dict.fromkeys((topic, partition) for topic, partition in command.partitions)
     if member.inherited:
-        _end(draft, member)
+        _end(draft, member, back=False)
         retarget(draft)
     else:
         kept = tuple(each for each in member.manual or () if each not in chosen)
-        release_all(draft, msgspec.structs.replace(member, manual=kept), came_back=True)
+        back = came_back(group, member.member_id, command.received)
+        release_all(draft, msgspec.structs.replace(member, manual=kept), came_back=back)
     draft.put_member(msgspec.structs.replace(draft.members[member.member_id], manual=tuple(chosen) or None))
     return draft.decide(None)
 
 
-def _end(draft: Draft, member: MemberRecord) -> None:
-    release_all(draft, member, came_back=True)
+def read_subscription(group: Group, member_id: str, cluster: Cluster) -> tuple[str, ...]:
+    """The topics that it reads with the group, of a pattern those that it matches now."""
+    member = asking(group, member_id)
+    return tuple(sorted(cluster.matching(member.pattern))) if member.pattern is not None else member.topics or ()
+
+
+def read_assignment(group: Group, member_id: str) -> tuple[TopicPartition, ...]:
+    """What it may read now; not what it is to give up."""
+    member, held = asking(group, member_id), group.holdings.get(member_id)
+    if held is not None:
+        return tuple(sorted(held.assigned))
+    return tuple(TopicPartition(*each) for each in member.manual or ())
+
+
+def _end(draft: Draft, member: MemberRecord, *, back: bool) -> None:
+    release_all(draft, member, came_back=back)
     draft.put_member(
         msgspec.structs.replace(member, topics=None, pattern=None, manual=None, inherited=False, standing="active")
     )
