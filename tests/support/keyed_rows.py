@@ -106,12 +106,12 @@ def by_duckdb(location: str, table: LedgerTable) -> list[Row]:
         return []
     with duckdb.connect() as connection:
         connection.execute("CREATE VIEW t AS SELECT * FROM read_parquet(?)".replace("?", repr(files)))
-        return _as_rows(connection.sql(latest_sql(table, "t")).to_arrow_table(), table)
+        return as_rows(connection.sql(latest_sql(table, "t")).to_arrow_table(), table)
 
 
 def by_datafusion(location: str, table: LedgerTable) -> list[Row]:
     query = QueryBuilder().register("t", DeltaTable(location)).execute(latest_sql(table, "t"))
-    return _as_rows(pa.table(query.read_all()), table)
+    return as_rows(pa.table(query.read_all()), table)
 
 
 def by_delta_rs(location: str, table: LedgerTable) -> list[Row]:
@@ -122,10 +122,10 @@ def by_delta_rs(location: str, table: LedgerTable) -> list[Row]:
         found.pop(key, None)
         found[key] = row
     alive = [row for row in found.values() if any(row[name] is not None for name in table.content)]
-    return _as_rows(pa.Table.from_pylist(alive, schema=rows.schema), table)
+    return as_rows(pa.Table.from_pylist(alive, schema=rows.schema), table)
 
 
-def _as_rows(rows: pa.Table, table: LedgerTable) -> list[Row]:
+def as_rows(rows: pa.Table, table: LedgerTable) -> list[Row]:
     """As a ledger gives them: without their places, times in milliseconds."""
     columns: list[list[Any]] = []
     for field in table.schema:

@@ -1,0 +1,129 @@
+"""kill -9 of a process that keeps a ledger: every promise holds, and no unit is there by half."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from delta_log import Log, Settings
+from tests.support import marking_worker
+from tests.support.keyed_rows import READERS_OF_DELTA, TABLES, state
+from tests.support.killing import Worker
+from tests.support.logs import values_of
+from tests.support.marking import check_turns
+
+SETTINGS = Settings(upkeep=False, segment_bytes=64 * 1024)
+#: How often each is come to before the process dies there.
+STEPS = {
+    "journal.written": 30,
+    "journal.synced": 60,
+    "journal.released": 1,
+    "table.file_written": 5,
+    "table.files_written": 6,
+    "table.committed": 7,
+    "fold.file_written": 3,
+    "fold.committed": 3,
+    "checkpoint.written": 2,
+    "cleanup.files_deleted": 3,
+}
+
+
+class Promises:
+    """All that were reported, life after life."""
+
+    def __init__(self) -> None:
+        self.turns: dict[str, int] = {}
+        self.records: dict[int, int] = {}
+
+    def run(self, root: Path, *, worker: Path = Path(marking_worker.__file__), **how: object) -> None:
+        step, hit = str(how.get("step", "-")), int(str(how.get("hit", 1)))
+        process = Worker(root, 0, step=step, hit=hit, worker=worker)
+        kill_after = how.get("kill_after")
+        for kind, *said in process.run(kill_after=None if kill_after is None else int(str(kill_after))):
+            if kind == "kept":
+                self.turns[said[0]] = max(said[1], self.turns.get(said[0], 0))
+            else:
+                self.records[said[0]] = said[1]
+        assert process.was_killed, process.story
+
+    def check(self, root: Path) -> None:
+        """Open what is left, once as it is, and once more after it was closed; then as others read it."""
+        for _ in range(2):
+            with Log.open(root, settings=SETTINGS) as log:
+                ledger = log.open_ledger(TABLES)
+                self.turns = check_turns(ledger, self.turns)
+                values = [int(value or b"-1") for value in values_of(log, "t")]
+                assert values == list(range(len(values)))
+                assert all(values[offset] == value for offset, value in self.records.items())
+                found = state(ledger)
+        for table in TABLES:
+            for by in READERS_OF_DELTA.values():
+                assert by(f"{root}/topics/{table.name}", table) == found[table.name]
+
+
+def test_what_was_promised_survives_kills_at_random_moments(tmp_path: Path):
+    promises = Promises()
+    for kill_after in (300, 777, 150):
+        promises.run(tmp_path / "root", kill_after=kill_after)
+        promises.check(tmp_path / "root")
+    assert min(promises.turns.get(name, 0) for name in ("one", "two", "loop")) > 20
+    assert len(promises.records) > 20
+
+
+def test_what_was_promised_survives_kills_in_a_row_that_nobody_looks_after(tmp_path: Path):
+    promises = Promises()
+    for kill_after in (200, 20, 3, 100):
+        promises.run(tmp_path / "root", kill_after=kill_after)
+    promises.check(tmp_path / "root")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_was_promised_survives_a_kill_at(tmp_path: Path, step: str):
+    promises = Promises()
+    promises.run(tmp_path / "root", step=step, hit=STEPS[step])
+    promises.check(tmp_path / "root")
+
+
+BROKEN = {
+    "half of a unit": """
+        def append(journal, frames, payloads, real=LocalJournal.append):
+            cut = len(frames) - (len(frames) > 1)
+            places = real(journal, frames[:cut], payloads[:cut])
+            return places + places[:1] * (len(frames) - cut)
+        LocalJournal.append = append
+        """,
+    "an acknowledgement before the write": """
+        def write(journal, position, parts, real=LocalJournal._write):
+            kept.append((position, list(parts)))
+            if len(kept) > 10:
+                real(journal, *kept.pop(0))
+        LocalJournal._write = write
+        """,
+    "tombstones that go too early": """
+        def surviving(codec, rows, *, whole, real=RowCodec.surviving):
+            return real(codec, rows, whole=True)
+        RowCodec.surviving = surviving
+        """,
+    "a compaction that forgets rows": """
+        def surviving(codec, rows, *, whole, real=RowCodec.surviving):
+            return real(codec, rows.slice(rows.num_rows // 4), whole=whole)
+        RowCodec.surviving = surviving
+        """,
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_kill_shows_the_loss_where_the_log_makes(tmp_path: Path, broken: str):
+    script = tmp_path / "broken_worker.py"
+    script.write_text(
+        "import sys\n"
+        "from delta_log.journal.local import LocalJournal\n"
+        "from delta_log.ledger_table import RowCodec\n"
+        "from tests.support import marking_worker\n"
+        "kept = []\n" + textwrap.dedent(BROKEN[broken]) + "marking_worker.main(*sys.argv[1:])\n"
+    )
+    promises = Promises()
+    how = {"step": "fold.committed", "hit": 20} if "RowCodec" in BROKEN[broken] else {"kill_after": 400}
+    promises.run(tmp_path / "root", worker=script, **how)
+    with pytest.raises(AssertionError):
+        promises.check(tmp_path / "root")

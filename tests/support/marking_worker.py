@@ -1,0 +1,119 @@
+"""A process that says all it can to a ledger, beside records, until it is killed, and reports what it was promised.
+
+marking_worker.py <root> <round> <step> <hit>     as `tests.support.killing` starts it; it dies at that hit of the step
+
+    ["kept", name, turn]      so many turns of a name are durable
+    ["acked", offset, value]  of a record
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from delta_log import Ledger, Log, Record, Settings, housekeeping, ledger_compaction, upkeep
+from tests.support.keyed_rows import TABLES
+from tests.support.marking import turns_of, unit
+
+#: So many units of a loop are on their way at once: each was decided when those before it were not durable.
+AHEAD = 8
+#: The load keeps step with the tables, so that every step is come to soon on any machine.
+UNITS_A_TURN = 30
+
+
+class Probe:
+    """Kills this very process, as kill -9 would, at a certain hit of a step."""
+
+    def __init__(self, step: str, hit: int) -> None:
+        self._step, self._left = step, hit
+        self._lock = threading.Lock()
+
+    def __call__(self, step: str) -> None:
+        if step == self._step:
+            with self._lock:
+                self._left -= 1
+                if self._left <= 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Worker:
+    def __init__(self, log: Log, ledger: Ledger) -> None:
+        self.log = log
+        self.ledger = ledger
+        self.turns = turns_of(ledger)
+        self._permits = threading.Semaphore(UNITS_A_TURN)
+
+    def report(self, *event: object) -> None:
+        os.write(1, json.dumps(event).encode() + b"\n")
+
+    def append(self, name: str) -> None:
+        turn = self.turns.get(name, 0)
+        while True:
+            self._permits.acquire()
+            turn += 1
+            self.ledger.append(unit(name, turn))
+            self.report("kept", name, turn)
+
+    async def decide_ahead(self, name: str) -> None:
+        turn, waiting = self.turns.get(name, 0), deque[asyncio.Future[None]]()
+        while True:
+            turn += 1
+            while not self._permits.acquire(blocking=False):  # noqa: ASYNC110 - threads give them out
+                await asyncio.sleep(0.001)
+            waiting.append(self.ledger.queue_up(unit(name, turn)))
+            if len(waiting) == AHEAD:
+                await waiting.popleft()
+                self.report("kept", name, turn - AHEAD + 1)
+
+    def record(self) -> None:
+        end = self.log.offsets("t", 0).end_offset
+        while True:
+            self._permits.acquire()
+            (offset,) = self.log.append("t", [Record(b"%d" % end)]).offsets()
+            self.report("acked", offset, end)
+            end += 1
+
+    def operate(self) -> None:
+        while True:
+            self._permits.release(UNITS_A_TURN)
+            self.log.flush()
+            self.log.run_upkeep()
+
+
+def keep_doing(what: Callable[[], object]) -> None:
+    """A thread's work; a failure is the end of the process, with its reason for all to see."""
+
+    def run() -> None:
+        try:
+            what()
+        except BaseException as error:  # noqa: BLE001 - to be seen by the parent
+            sys.stderr.write(f"failed: {error!r}\n")
+            os._exit(1)
+
+    threading.Thread(target=run, daemon=True).start()
+
+
+def main(root: str, _number: str, step: str, hit: str) -> None:
+    housekeeping.CHECKPOINT_EVERY = 5  # type: ignore[misc]
+    upkeep.CLEAN_EVERY_S = 0.0  # type: ignore[misc]
+    ledger_compaction.KEPT_FILES = 2  # type: ignore[misc]
+    with Log.open(root, settings=Settings(upkeep=False, segment_bytes=64 * 1024), probe=Probe(step, int(hit))) as log:
+        if "t" not in log.topics():
+            log.create_topic("t")
+        worker = Worker(log, log.open_ledger(TABLES))
+        keep_doing(lambda: worker.append("one"))
+        keep_doing(lambda: worker.append("two"))
+        keep_doing(lambda: asyncio.run(worker.decide_ahead("loop")))
+        keep_doing(worker.record)
+        keep_doing(worker.operate)
+        sys.stdin.read(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
