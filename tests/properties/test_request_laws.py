@@ -3,13 +3,14 @@
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log import Appended, OffsetRange, Record
 from delta_log.record_columns import RecordColumns
 from delta_log.record_rules import Rules
-from delta_log.request import prepare_records
+from delta_log.request import prepare_arrow, prepare_records
 from delta_log.rows import RowBlock
 from delta_log.topic_config import TopicConfig
 from delta_log.types import ProducerStamp
@@ -79,3 +80,16 @@ def test_the_answer_names_the_place_of_each_record(partitions: list[int], base: 
         expected.append(Place(partition, offset))
     answer = offsets_answer(Appended(ranges, tuple(partitions), 0), len(partitions))
     assert answer == msgspec.json.encode(Offsets(expected, None, None)) + b"\n"
+
+
+@given(requests(), st.integers(0, 9))
+def test_a_few_records_in_arrow_are_the_request_that_their_objects_are(records: list[Record], first_null: int):
+    plain = [Record(record.value, record.key, partition=record.partition) for record in records]
+    rules = Rules.of("t", PARTITIONS, TopicConfig.of({}))
+    columns = {
+        "key": pa.array([record.key for record in plain], pa.binary()),
+        "value": pa.array([record.value for record in plain], pa.binary()),
+        "partition": pa.array([record.partition for record in plain], pa.int32()),
+    }
+    one = prepare_records(rules, plain, first_null=first_null, now_ms=100)
+    assert prepare_arrow(rules, pa.table(columns), first_null=first_null, now_ms=100) == one
