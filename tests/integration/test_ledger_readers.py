@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +12,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from delta_log import Ledger, LedgerTable, Log, Settings, ledger_compaction, upkeep
+from delta_log import Ledger, Log, Settings, ledger_compaction, upkeep
 from delta_log.housekeeping import clean_history, write_checkpoint
 from delta_log.ledger_table import Row
-from delta_log.schema import TIMESTAMP
-from tests.architecture.project_files import ROOT
 from tests.support.keyed_rows import (
+    COMMITTED,
+    OFFSETS,
     READERS_OF_DELTA,
     TABLES,
     as_rows,
@@ -31,27 +30,6 @@ from tests.support.keyed_rows import (
 )
 from tests.support.logs import DEADLINE_S
 from tests.support.marking import expected, turns_of, unit
-
-PAGE = (ROOT / "docs/how-to/read-topic-tables.md").read_text(encoding="utf-8")
-VIEW = re.findall(r'^VIEW = """(.*?)"""', PAGE, re.MULTILINE | re.DOTALL)[0]
-OFFSETS = LedgerTable(
-    "__consumer_offsets",
-    pa.schema(
-        [
-            ("group", pa.string()),
-            ("topic", pa.string()),
-            ("topic_id", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("metadata", pa.string()),
-            ("generation", pa.int64()),
-            ("committed_at", TIMESTAMP),
-            ("commit_seq", pa.int64()),
-        ]
-    ),
-    ("group", "topic_id", "partition"),
-    ("offset", "metadata", "generation", "committed_at"),
-)
 
 
 @pytest.fixture
@@ -127,10 +105,10 @@ def test_the_documented_view_of_committed_offsets_runs_as_it_stands(log: Log):
         table = DeltaTable(location(log, "__consumer_offsets"))
         with duckdb.connect() as connection:
             connection.execute(f"CREATE VIEW consumer_offsets AS SELECT * FROM read_parquet({table.file_uris()})")
-            connection.execute(f"CREATE VIEW committed AS {VIEW}")
+            connection.execute(f"CREATE VIEW committed AS {COMMITTED}")
             found = connection.sql("SELECT * FROM committed ORDER BY commit_seq").to_arrow_table()
         assert as_rows(found, OFFSETS) == wanted
-        query = QueryBuilder().register("consumer_offsets", table).execute(f"{VIEW} ORDER BY o.commit_seq")
+        query = QueryBuilder().register("consumer_offsets", table).execute(f"{COMMITTED} ORDER BY o.commit_seq")
         rows = pa.table(query.read_all())
         assert as_rows(rows, OFFSETS) == wanted
         assert rows.schema.names == OFFSETS.schema.names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from unittest import mock
 
@@ -14,6 +15,7 @@ from delta_log import Ledger, LedgerTable, Log, ledger_compaction
 from delta_log.ledger_table import Row
 from delta_log.live import Live
 from delta_log.schema import TIMESTAMP
+from tests.architecture.project_files import ROOT
 
 #: As the place in a book: whose, where, since when.
 MARKS = LedgerTable(
@@ -47,6 +49,28 @@ READERS = LedgerTable(
     ("data", "active", "turn"),
 )
 TABLES = (MARKS, READERS)
+#: As the server keeps what groups have committed.
+OFFSETS = LedgerTable(
+    "__consumer_offsets",
+    pa.schema(
+        [
+            ("group", pa.string()),
+            ("topic", pa.string()),
+            ("topic_id", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("metadata", pa.string()),
+            ("generation", pa.int64()),
+            ("committed_at", TIMESTAMP),
+            ("commit_seq", pa.int64()),
+        ]
+    ),
+    ("group", "topic_id", "partition"),
+    ("offset", "metadata", "generation", "committed_at"),
+)
+_PAGE = ROOT / "docs/how-to/read-topic-tables.md"
+#: The view of it that the documentation gives.
+COMMITTED = re.findall(r'^VIEW = """(.*?)"""', _PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[0]
 
 
 def mark(reader: str, book: int, page: int | None, note: str | None = "", at: int | None = 0) -> tuple[str, Row]:
