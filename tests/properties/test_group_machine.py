@@ -1,4 +1,7 @@
-"""A group through everything that can happen to it, in any order: one owner, no gap, no fencing hole."""
+"""A group through everything that can happen to it, in any order: one owner, no gap, no fencing hole.
+
+Any rule may meet any other, so they stand in one file, which is long.
+"""
 
 from __future__ import annotations
 
