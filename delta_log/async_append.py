@@ -118,7 +118,7 @@ class LedgerUnit(LoopUnit):
         super().done()
 
     def settle(self) -> None:
-        if self.error is None and not self.future.done():
+        if self.error is None and self.result is not None and not self.future.done():
             self.future.set_result(None)
         else:
             super().settle()
