@@ -5,7 +5,7 @@ It must come to the same request as the way for all: whatever is not plain, or b
 
 from __future__ import annotations
 
-from delta_log.frames import ROWS, checksum
+from delta_log.frames import ROWS
 from delta_log.partitioner import assign_partitions
 from delta_log.record_rules import RECORD_BOUND, Rules
 from delta_log.request_parts import Part, Request
@@ -41,5 +41,5 @@ def prepare_plain_record(rules: Rules, record: Record, *, first_null: int, now_m
         place = assign_partitions(rules.partitioner, (key,), rules.partitions, first_null, rules.null_mode, None)[0][0]
     rows = RowBlock([key], [value], now_ms)
     payload = encode_block(rows)
-    part = Part(place, rows, ROWS, payload, checksum(payload))
+    part = Part(place, rows, ROWS, payload)
     return Request([part], (place,), 1, len(payload), now_ms, rules.partitions, nulls)

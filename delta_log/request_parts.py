@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from delta_log.errors import InvalidRecord
-from delta_log.frames import ARROW, ROWS, checksum
+from delta_log.frames import ARROW, ROWS
 from delta_log.murmur2 import Numbers
 from delta_log.rows import ArrowRows, RowBlock, Rows, encode_arrow, encode_block, merge_blocks
 from delta_log.types import ProducerStamp
@@ -28,7 +28,6 @@ class Part(msgspec.Struct, gc=False):
     rows: Rows
     kind: int
     payload: bytes
-    crc: int
 
 
 class Request(msgspec.Struct):
@@ -88,7 +87,7 @@ def _pick(column: list[T], indexes: range | list[int]) -> list[T]:
 
 def _block_part(partition: int, rows: RowBlock) -> Part:
     payload = encode_block(rows)
-    return Part(partition, rows, ROWS, payload, checksum(payload))
+    return Part(partition, rows, ROWS, payload)
 
 
 def merge_parts(parts: Sequence[Part]) -> Part:
@@ -127,7 +126,7 @@ def _split_arrow(
 
 def _arrow_part(partition: int, rows: ArrowRows) -> Part:
     payload = encode_arrow(rows)
-    return Part(partition, rows, ARROW, payload, checksum(payload))
+    return Part(partition, rows, ARROW, payload)
 
 
 def content_digest(content: bytes, explicit: Sequence[int | None] | None) -> bytes:

@@ -154,7 +154,7 @@ class Sequencer:
             len(part.rows),
             self.epoch,
             len(part.payload),
-            part.crc,
+            checksum(part.payload),
             timestamp_ms,
             None if stamp is None else (stamp.producer_id, stamp.epoch),
         )
