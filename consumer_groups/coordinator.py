@@ -1,0 +1,308 @@
+"""The groups of a log, for one event loop: who reads what, and how far they are.
+
+    coordinator = await Coordinator.open(log, wall_clock_ms, new_id)
+    await coordinator.join("billing", Join("one", options))
+    await coordinator.subscribe("billing", Subscribe("one", ("orders",)))
+    polled = await coordinator.poll("billing", Poll("one", until_ms), Room(500, 1 << 20))
+    await coordinator.commit("billing", Commit("one"))
+
+Each call decides by the pure modules and answers when what it decided is durable. Errors are those of the decisions
+and of the log; after either the state is what is durable. It must not know HTTP. As it is all that can be done with
+groups, it is long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Self, TypeVar
+
+from consumer_groups import admin
+from consumer_groups.admin import GroupDescription, Reset, State, Target
+from consumer_groups.assignment import TopicPartition
+from consumer_groups.cluster import Cluster
+from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek, read_committed
+from consumer_groups.deadlines import Deadlines
+from consumer_groups.decision import Decision, begin
+from consumer_groups.durable import DurableGroups
+from consumer_groups.expiry import decide_expiry
+from consumer_groups.membership import (
+    Beaten,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    decide_heartbeat,
+    decide_join,
+    decide_leave,
+)
+from consumer_groups.polling import Poll
+from consumer_groups.polls import End, Polled, Polls
+from consumer_groups.reading import Room
+from consumer_groups.records import OffsetRecord
+from consumer_groups.state import Group, Groups
+from consumer_groups.storage import GROUPS, OFFSETS, TABLES, records_of_groups, records_of_offsets
+from consumer_groups.subscribing import (
+    Assign,
+    Subscribe,
+    Unsubscribe,
+    decide_assign,
+    decide_subscribe,
+    decide_unsubscribe,
+    read_assignment,
+    read_subscription,
+)
+from consumer_groups.topics import LogOffsets, load_cluster, topics_in
+from consumer_groups.upkeep import OFFSETS_RETENTION_MS, decide_retention, decide_topics_changed
+from delta_log import LakelogError, Ledger, Log
+
+_log = logging.getLogger("lakelog")
+_THREADS: Final = 4
+_CLOSING_S: Final = 5.0
+
+T = TypeVar("T")
+Reply_co = TypeVar("Reply_co", covariant=True)
+Offsets = Mapping[TopicPartition, OffsetRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Reply_co]):
+    """`generation` is what a member is to be told with it."""
+
+    reply: Reply_co
+    generation: int
+
+
+class Coordinator:
+    """All groups of a log that this process owns."""
+
+    def __init__(
+        self,
+        log: Log,
+        ledger: Ledger,
+        groups: Groups,
+        clock_ms: Callable[[], int],
+        new_id: Callable[[], str],
+        threads: ThreadPoolExecutor,
+        *,
+        custom_assignors: Collection[str] = (),
+        retention_ms: int = OFFSETS_RETENTION_MS,
+    ) -> None:
+        self._log = log
+        self._clock_ms = clock_ms
+        self._new_id = new_id
+        self._threads = threads
+        self._custom = custom_assignors
+        self._retention_ms = retention_ms
+        self._cluster = Cluster((), custom_assignors)
+        self._offsets = LogOffsets(log)
+        self._refreshing = asyncio.Lock()
+        self._stale = False
+        self._durable = DurableGroups(groups, ledger, clock_ms, self)
+        self._polls = Polls(self._durable, log, self._offsets, lambda: self._cluster, clock_ms, threads)
+        self._deadlines = Deadlines(groups, clock_ms, self.tick)
+
+    @classmethod
+    async def open(
+        cls,
+        log: Log,
+        clock_ms: Callable[[], int],
+        new_id: Callable[[], str],
+        *,
+        custom_assignors: Collection[str] = (),
+        retention_ms: int = OFFSETS_RETENTION_MS,
+    ) -> Self:
+        """All groups as they were left; each member has a fresh session."""
+        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lakelog-groups")
+        try:
+            ledger, groups = await asyncio.get_running_loop().run_in_executor(threads, _load, log)
+            begin(groups, clock_ms(), log.epoch)
+            opened = cls(
+                log,
+                ledger,
+                groups,
+                clock_ms,
+                new_id,
+                threads,
+                custom_assignors=custom_assignors,
+                retention_ms=retention_ms,
+            )
+            await opened.topics_changed()
+        except BaseException:
+            threads.shutdown(wait=False)
+            raise
+        for group in groups.by_name:
+            opened._deadlines.touch(group)
+        return opened
+
+    # --- members
+
+    async def join(self, group: str, command: Join) -> Answer[Joined]:
+        return await self._do(group, lambda known: decide_join(known, command, self._cluster, self._clock_ms()))
+
+    def new_member_id(self) -> str:
+        """For one that asks for no name."""
+        return self._new_id()
+
+    async def leave(self, group: str, command: Leave) -> Answer[None]:
+        return await self._do(group, lambda known: decide_leave(known, command, self._cluster, self._clock_ms()))
+
+    async def heartbeat(self, group: str, command: Heartbeat) -> Answer[Beaten]:
+        return await self._do(
+            group, lambda known: decide_heartbeat(known, command, self._cluster, self._clock_ms()), command.member_id
+        )
+
+    async def subscribe(self, group: str, command: Subscribe) -> Answer[None]:
+        return await self._do(
+            group, lambda known: decide_subscribe(known, command, self._cluster, self._clock_ms()), command.member_id
+        )
+
+    async def unsubscribe(self, group: str, command: Unsubscribe) -> Answer[None]:
+        return await self._do(
+            group, lambda known: decide_unsubscribe(known, command, self._cluster, self._clock_ms()), command.member_id
+        )
+
+    async def assign(self, group: str, command: Assign) -> Answer[None]:
+        return await self._do(
+            group, lambda known: decide_assign(known, command, self._cluster, self._clock_ms()), command.member_id
+        )
+
+    async def subscription(self, group: str, member_id: str) -> Answer[tuple[str, ...]]:
+        return await self._look(group, lambda known: read_subscription(known, member_id, self._cluster))
+
+    async def assignment(self, group: str, member_id: str) -> Answer[tuple[TopicPartition, ...]]:
+        return await self._look(group, lambda known: read_assignment(known, member_id))
+
+    # --- records and offsets
+
+    async def poll(self, group: str, command: Poll, room: Room, ends: Iterable[End] = ()) -> Polled:
+        """As soon as there is a record; without any at `until_ms`, when one of `ends` is done, or when we close."""
+        return await self._polls.poll(group, command, room, ends)
+
+    def answer_lost(self, group: str, member_id: str, answer: int) -> None:
+        """The client went away before it had all of an answer to its poll."""
+        self._polls.lose(group, member_id, answer)
+
+    async def commit(self, group: str, command: Commit) -> Answer[dict[TopicPartition, int]]:
+        return await self._do(
+            group,
+            lambda known: decide_commit(known, command, self._cluster, self._offsets, self._clock_ms()),
+            command.member_id,
+        )
+
+    async def seek(self, group: str, command: Seek) -> Answer[None]:
+        return await self._do(
+            group,
+            lambda known: decide_seek(known, command, self._cluster, self._offsets, self._clock_ms()),
+            command.member_id,
+        )
+
+    async def committed(self, group: str, partitions: tuple[TopicPartition, ...]) -> Answer[Offsets]:
+        return await self._look(group, lambda known: read_committed(known, partitions, self._cluster))
+
+    # --- groups from outside
+
+    async def list_groups(self) -> list[tuple[str, State]]:
+        return admin.list_groups(self._durable.groups)
+
+    async def describe(self, group: str) -> Answer[GroupDescription]:
+        return await self._look(group, admin.describe_group)
+
+    async def put_offsets(self, group: str, given: Mapping[TopicPartition, Commitment]) -> Answer[None]:
+        return await self._do(
+            group,
+            lambda known: admin.decide_put_offsets(known, given, self._cluster, self._offsets, self._clock_ms()),
+        )
+
+    async def reset(
+        self, group: str, wanted: Mapping[TopicPartition, Target], *, dry_run: bool = False
+    ) -> Answer[dict[TopicPartition, Reset]]:
+        """Where a time is wanted, `Found` says what it was found to be."""
+
+        def decide(known: Group) -> Decision[dict[TopicPartition, Reset]]:
+            return admin.decide_reset(known, wanted, self._cluster, self._offsets, self._clock_ms())
+
+        if dry_run:
+            return await self._look(group, lambda known: decide(known).reply)
+        return await self._do(group, decide)
+
+    async def delete(self, group: str) -> Answer[None]:
+        return await self._do(group, admin.decide_delete)
+
+    # --- time and topics
+
+    async def topics_changed(self) -> None:
+        """To be called when a topic came, went or grew: groups take it up before this returns."""
+        async with self._refreshing:  # a list that was begun before another is never applied behind it
+            known = self._cluster.topics or topics_in(self._durable.groups.records())
+            self._cluster = await asyncio.get_running_loop().run_in_executor(
+                self._threads, load_cluster, self._log, known, self._custom
+            )
+            names = list(self._durable.groups.by_name)
+            self._stale = not await self._do_all(
+                names, lambda known: decide_topics_changed(known, self._cluster, self._clock_ms())
+            )
+        if self._stale:
+            self._deadlines.touch(names[0])
+
+    async def run_retention(self) -> None:
+        """Forget what nobody has used for days: to be called now and then."""
+        await self._do_all(
+            list(self._durable.groups.by_name),
+            lambda known: decide_retention(known, self._cluster, self._clock_ms(), self._retention_ms),
+        )
+
+    async def tick(self, held_up: bool = False) -> bool:  # noqa: FBT001, FBT002 - the timer's
+        """What time brings; the timer calls it. Whoever could not be heard, as we were held up, has time again."""
+        if held_up:
+            begin(self._durable.groups, self._clock_ms(), self._log.epoch)
+        if self._stale:
+            await self.topics_changed()
+        return await self._do_all(
+            self._deadlines.due(), lambda known: decide_expiry(known, self._cluster, self._clock_ms())
+        )
+
+    async def close(self) -> bool:
+        """End all polls as if their time was over; False if something is not known to be durable in a few seconds."""
+        self._polls.close()
+        await self._deadlines.close()
+        done = await self._durable.close(_CLOSING_S)
+        self._threads.shutdown(wait=False)
+        return done
+
+    # --- what decisions tell
+
+    def applied(self, decision: Decision[Any]) -> None:
+        if decision.records or decision.notes:
+            self._deadlines.touch(decision.group)
+        self._polls.wake(decision.group, decision.woken)
+
+    def taken_back(self) -> None:
+        self._polls.wake_all()
+
+    async def _do(self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None = None) -> Answer[T]:
+        decision = await self._durable.do(group, decide, member_id=member_id)
+        return Answer(decision.reply, decision.generation)
+
+    async def _look(self, group: str, read: Callable[[Group], T]) -> Answer[T]:
+        """What is durable: it waits as a decision does."""
+        return await self._do(group, lambda known: Decision(known.name, read(known), known.generation))
+
+    async def _do_all(self, groups: Collection[str], decide: Callable[[Group], Decision[Any]]) -> bool:
+        """For each group by itself; what cannot be stored now is decided again when it is due again."""
+        outcomes = await asyncio.gather(*(self._durable.do(each, decide) for each in groups), return_exceptions=True)
+        failed = [each for each in outcomes if isinstance(each, BaseException)]
+        for error in failed:
+            if not isinstance(error, LakelogError):
+                raise error
+            _log.warning("a group could not be brought up to date: %s", error)
+        return not failed
+
+
+def _load(log: Log) -> tuple[Ledger, Groups]:
+    ledger = log.open_ledger(TABLES)
+    records = records_of_groups(ledger.load(GROUPS.name)) + records_of_offsets(ledger.load(OFFSETS.name))
+    return ledger, Groups(records)

@@ -1,0 +1,139 @@
+"""Makes decisions true: applied at once, so that the next is made upon them, answered when they are durable.
+
+Nobody waits for anybody else's sync: whatever is decided while one is under way goes into the next, of all groups and
+members together. The price is that a failed write takes with it what was decided since. The ledger sees to that: of
+what was queued up behind a failure nothing is stored. Here all of it is taken back, the latest first, and only then is
+anything decided again.
+
+It is used by one event loop. It knows decisions and the ledger; it must not know what is decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from consumer_groups.decision import Decision, apply, hear, undo
+from consumer_groups.records import Record
+from consumer_groups.state import Group, Groups
+from consumer_groups.storage import row_of
+from delta_log import LakelogError, Ledger
+from delta_log.errors import Closed
+
+T = TypeVar("T")
+
+
+class Listener(Protocol):
+    """Is told what was applied, and that what could not be written was taken back."""
+
+    def applied(self, decision: Decision[Any], /) -> None: ...
+    def taken_back(self) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """Records on their way to the disk. `outcome` is settled when they are there, or were taken back."""
+
+    number: int
+    group: str
+    displaced: list[Record]
+    outcome: asyncio.Future[None]
+    error: BaseException | None = None
+
+
+class DurableGroups:
+    """All groups, as decisions see them."""
+
+    def __init__(self, groups: Groups, ledger: Ledger, clock_ms: Callable[[], int], listener: Listener) -> None:
+        self.groups = groups
+        self._ledger = ledger
+        self._clock_ms = clock_ms
+        self._listener = listener
+        self._number = 0
+        self._under_way = 0
+        self._last: dict[str, Change] = {}
+        self._failed: list[Change] = []
+        self._mended: asyncio.Future[None] | None = None
+
+    async def do(
+        self, group: str, decide: Callable[[Group], Decision[T]], *, member_id: str | None = None
+    ) -> Decision[T]:
+        """Decide, apply, write; returns when it and all that it rests on is durable.
+
+        A refusal waits, too: what it rests on may fail. Whoever stops waiting changes nothing.
+        """
+        while self._mended is not None:
+            await asyncio.shield(self._mended)
+        try:
+            decision = decide(self.groups.get(group))
+        except LakelogError:
+            if member_id is not None:
+                hear(self.groups, group, member_id, self._clock_ms())
+            await self._settled(group)
+            raise
+        if decision.records:
+            self._write(decision)
+        else:
+            self.note(decision)
+        await self._settled(group)
+        return decision
+
+    def note(self, decision: Decision[Any]) -> None:
+        """Apply a decision without records: one that rests on nothing that is not durable, or whose loss is no harm."""
+        apply(self.groups, decision)
+        self._listener.applied(decision)
+
+    async def close(self, timeout_s: float) -> bool:
+        """Wait for what is under way; False if the time is over first."""
+        waiting = [change.outcome for change in self._last.values()]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=timeout_s)
+            return not late
+        return True
+
+    async def _settled(self, group: str) -> None:
+        change = self._last.get(group)
+        if change is not None:
+            await asyncio.shield(change.outcome)
+
+    def _write(self, decision: Decision[Any]) -> None:
+        stored = self._ledger.queue_up([row_of(record) for record in decision.records])
+        self._number += 1
+        outcome = asyncio.get_running_loop().create_future()
+        change = Change(self._number, decision.group, apply(self.groups, decision), outcome)
+        self._last[decision.group] = change
+        self._under_way += 1
+        stored.add_done_callback(lambda done: self._settle(change, done))
+        self._listener.applied(decision)
+
+    def _settle(self, change: Change, stored: asyncio.Future[None]) -> None:
+        """After a failure all that is under way is waited for: some of it may have been queued up before."""
+        self._under_way -= 1
+        change.error = Closed() if stored.cancelled() else stored.exception()
+        if change.error is not None:
+            self._failed.append(change)
+            if self._mended is None:
+                self._mended = asyncio.get_running_loop().create_future()
+        else:
+            if self._last.get(change.group) is change:
+                del self._last[change.group]
+            change.outcome.set_result(None)
+        if self._failed and not self._under_way:
+            self._mend()
+
+    def _mend(self) -> None:
+        failed, self._failed = sorted(self._failed, key=lambda change: -change.number), []
+        now_ms = self._clock_ms()
+        for change in failed:
+            undo(self.groups, change.displaced, now_ms)
+        self._ledger.resume()
+        self._last.clear()
+        for change in reversed(failed):
+            change.outcome.set_exception(change.error or Closed())
+            change.outcome.exception()  # nobody may be waiting any more
+        mended, self._mended = self._mended, None
+        if mended is not None:
+            mended.set_result(None)
+        self._listener.taken_back()

@@ -1,0 +1,186 @@
+"""Members of a group read what they own, commit it, and hand it on."""
+
+import asyncio
+import time
+
+import pytest
+
+from consumer_groups.assignment import TopicPartition
+from consumer_groups.commits import Commit, Commitment
+from consumer_groups.errors import PartitionNotOwned, UnknownInstance
+from consumer_groups.membership import Leave
+from consumer_groups.polling import Poll
+from consumer_groups.reading import Room
+from delta_log import Log
+from delta_log.opening import wall_clock_ms
+from tests.support.coordinating import ROOM, comes_true, coordinating, given, join, poll, put
+from tests.support.loops import in_loop
+
+ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@in_loop
+async def test_a_member_joins_polls_commits_and_leaves(log: Log):
+    log.create_topic("t")
+    put(log, "t", 0, b"a", b"b")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        assert (await groups.assignment("g", "ann")).reply == (ONE,)
+        assert await poll(groups, "ann") == {ONE: [b"a", b"b"]}
+        assert (await groups.commit("g", Commit("ann"))).reply == {ONE: 2}
+        assert (await groups.committed("g", (ONE,))).reply[ONE].next_offset == 2
+        assert await poll(groups, "ann") == {}
+        await groups.leave("g", Leave("ann"))
+        with pytest.raises(UnknownInstance):
+            await poll(groups, "ann")
+
+
+@in_loop
+async def test_two_members_share_the_partitions_and_a_leaver_leaves_all_to_the_other(log: Log):
+    log.create_topic("t", 2)
+    put(log, "t", 0, b"a")
+    put(log, "t", 1, b"b")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        await join(groups, "bob", "t")
+        assert await poll(groups, "ann") == {ONE: [b"a"]}
+        assert await poll(groups, "bob") == {TWO: [b"b"]}
+        await groups.leave("g", Leave("bob"))
+        put(log, "t", 1, b"c")
+        assert await poll(groups, "ann") == {TWO: [b"c"]}
+
+
+@in_loop
+async def test_a_poll_that_waits_is_woken_by_a_record_long_before_its_time(log: Log):
+    log.create_topic("t")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        waiting = asyncio.ensure_future(poll(groups, "ann", wait_ms=30_000))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        await asyncio.to_thread(put, log, "t", 0, b"a")
+        assert await asyncio.wait_for(waiting, 5) == {ONE: [b"a"]}
+
+
+@in_loop
+async def test_a_poll_that_waits_is_woken_when_its_member_is_given_a_partition(log: Log):
+    log.create_topic("t")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        await join(groups, "bob", "t")
+        assert await poll(groups, "ann") == {}
+        waiting = asyncio.ensure_future(poll(groups, "bob", wait_ms=30_000))
+        await asyncio.sleep(0.05)
+        put(log, "t", 0, b"a")
+        await groups.leave("g", Leave("ann"))
+        assert await asyncio.wait_for(waiting, 5) == {ONE: [b"a"]}
+
+
+@in_loop
+async def test_a_poll_without_records_ends_at_its_time_and_when_its_client_is_gone(log: Log):
+    log.create_topic("t")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        begun = time.monotonic()
+        assert await poll(groups, "ann", wait_ms=100) == {}
+        assert 0.09 <= time.monotonic() - begun < 5
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(groups.poll("g", Poll("ann", wall_clock_ms() + 30_000), ROOM, (gone,)))
+        await asyncio.sleep(0.02)
+        gone.set_result(None)
+        assert given(await asyncio.wait_for(waiting, 5)) == {}
+
+
+@in_loop
+async def test_an_answer_that_was_lost_is_given_again(log: Log):
+    log.create_topic("t")
+    put(log, "t", 0, b"a")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        polled = await groups.poll("g", Poll("ann", 0), ROOM)
+        groups.answer_lost("g", "ann", polled.answer)
+        assert await poll(groups, "ann") == {ONE: [b"a"]}
+
+
+@in_loop
+async def test_one_record_comes_whatever_the_room_and_partitions_take_turns(log: Log):
+    log.create_topic("t", 2)
+    for partition in (0, 1):
+        put(log, "t", partition, b"x" * 1000, b"y" * 1000)
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        seen = [await poll(groups, "ann", room=Room(1000, 1)) for _ in range(4)]
+        assert [list(each) for each in seen] == [[ONE], [TWO], [ONE], [TWO]]
+        assert all(len(values) == 1 for each in seen for values in each.values())
+
+
+@in_loop
+async def test_the_partitions_of_a_crashed_member_move_soon_after_its_session(log: Log):
+    log.create_topic("t", 2)
+    put(log, "t", 1, b"b")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        await join(groups, "bob", "t", session_timeout_ms=200)
+        begun = time.monotonic()
+        assert await poll(groups, "bob") == {TWO: [b"b"]}
+        polled = await poll(groups, "ann", wait_ms=10_000)
+        assert polled == {TWO: [b"b"]}
+        assert 0.15 < time.monotonic() - begun < 2
+        with pytest.raises(UnknownInstance):
+            await groups.commit("g", Commit("bob"))
+
+
+@in_loop
+async def test_a_zombie_cannot_commit_what_is_anothers_now(log: Log):
+    log.create_topic("t")
+    put(log, "t", 0, b"a")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", max_poll_interval_ms=100, auto_commit_enable=False)
+        await join(groups, "bob", "t")
+        assert await poll(groups, "ann") == {ONE: [b"a"]}
+        assert await poll(groups, "bob", wait_ms=10_000) == {ONE: [b"a"]}
+        await poll(groups, "ann")
+        with pytest.raises(PartitionNotOwned):
+            await groups.commit("g", Commit("ann", {ONE: Commitment(1)}))
+        assert (await groups.committed("g", (ONE,))).reply == {}
+
+
+@in_loop
+async def test_auto_commit_commits_what_the_member_came_back_from(log: Log):
+    log.create_topic("t")
+    put(log, "t", 0, b"a")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", auto_commit_interval_ms=50)
+        assert await poll(groups, "ann") == {ONE: [b"a"]}
+        await poll(groups, "ann")
+
+        async def committed() -> bool:
+            return ONE in (await groups.committed("g", (ONE,))).reply
+
+        await comes_true(committed, "the commit")
+
+
+@in_loop
+async def test_topics_that_come_and_grow_are_read_from_their_beginning(log: Log):
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t")
+        waiting = asyncio.ensure_future(poll(groups, "ann", wait_ms=30_000))
+        await asyncio.sleep(0.02)
+        log.create_topic("t")
+        put(log, "t", 0, b"a")
+        await groups.topics_changed()
+        assert await asyncio.wait_for(waiting, 5) == {ONE: [b"a"]}
+        log.add_partitions("t", 2)
+        put(log, "t", 1, b"b")
+        await groups.topics_changed()
+        assert await poll(groups, "ann") == {TWO: [b"b"]}
+
+
+@in_loop
+async def test_by_duration_begins_at_the_first_record_so_late(log: Log):
+    log.create_topic("t")
+    put(log, "t", 0, b"a")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", auto_offset_reset="by_duration:P1D")
+        expected = log.offset_at("t", 0, wall_clock_ms() - 86_400_000)
+        assert await poll(groups, "ann") == ({} if expected is None else {ONE: [b"a"]})

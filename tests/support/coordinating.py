@@ -1,0 +1,67 @@
+"""Coordinators for tests: over a log that lives several lives, with members in one call."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from consumer_groups.assignment import TopicPartition
+from consumer_groups.coordinator import Coordinator
+from consumer_groups.membership import Join
+from consumer_groups.options import parse_options
+from consumer_groups.polling import Poll
+from consumer_groups.polls import Polled
+from consumer_groups.reading import Room
+from consumer_groups.subscribing import Subscribe
+from delta_log import Log, Record
+from delta_log.opening import wall_clock_ms
+from tests.support.logs import DEADLINE_S
+
+ROOM = Room(1000, 1 << 20)
+Given = dict[TopicPartition, list[bytes | None]]
+
+
+@asynccontextmanager
+async def coordinating(log: Log) -> AsyncIterator[Coordinator]:
+    names = itertools.count()
+    coordinator = await Coordinator.open(log, wall_clock_ms, lambda: f"member-{next(names)}")
+    try:
+        yield coordinator
+    finally:
+        await coordinator.close()
+
+
+async def join(groups: Coordinator, member_id: str, *topics: str, group: str = "g", **options: object) -> None:
+    given = {name.replace("_", "."): value for name, value in options.items()}
+    await groups.join(group, Join(member_id, parse_options(given)[1]))
+    if topics:
+        await groups.subscribe(group, Subscribe(member_id, topics))
+
+
+async def poll(
+    groups: Coordinator, member_id: str, *, wait_ms: int = 0, room: Room = ROOM, group: str = "g", **more: Any
+) -> Given:
+    polled = await groups.poll(group, Poll(member_id, wall_clock_ms() + wait_ms, **more), room)
+    return given(polled)
+
+
+def given(polled: Polled) -> Given:
+    return {
+        TopicPartition(each.topic, each.partition): [record.value for record in each.records()]
+        for each in polled.records
+    }
+
+
+def put(log: Log, topic: str, partition: int, *values: bytes) -> None:
+    log.append(topic, [Record(value, partition=partition) for value in values])
+
+
+async def comes_true(condition: Callable[[], Any], what: str = "it") -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not await condition():
+        assert time.monotonic() < deadline, f"{what} did not come true"
+        await asyncio.sleep(0.01)
