@@ -99,6 +99,16 @@ def test_what_was_read_of_a_partition_that_moved_is_not_given():
     assert [each.read.partition for each in accepted] == [T0]
 
 
+def test_what_was_read_before_a_partition_went_and_came_back_is_not_given():
+    stage = reading(2)
+    plan = stage.begin_poll("a")
+    stage.join("b", "t")
+    stage.leave("b")
+    again = stage.begin_poll("a")
+    assert [(read.partition, read.offset) for read in again.reads] == [(T0, 0), (T1, 0)]
+    assert [each.read.partition for each in stage.end_poll("a", plan.reads).accepted] == [T0]
+
+
 def test_what_was_read_before_a_seek_is_not_given():
     stage = reading()
     plan = stage.begin_poll("a")
