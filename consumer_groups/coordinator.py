@@ -62,6 +62,7 @@ from delta_log import LakelogError, Ledger, Log
 _log = logging.getLogger("lakelog")
 _THREADS: Final = 4
 _CLOSING_S: Final = 5.0
+_RETENTION_EVERY_MS: Final = 600_000
 
 T = TypeVar("T")
 Reply_co = TypeVar("Reply_co", covariant=True)
@@ -101,6 +102,7 @@ class Coordinator:
         self._offsets = LogOffsets(log)
         self._refreshing = asyncio.Lock()
         self._stale = False
+        self._retention_due_ms = 0
         self._durable = DurableGroups(groups, ledger, clock_ms, self)
         self._polls = Polls(self._durable, log, self._offsets, lambda: self._cluster, clock_ms, threads)
         self._deadlines = Deadlines(groups, clock_ms, self.tick)
@@ -134,8 +136,7 @@ class Coordinator:
         except BaseException:
             threads.shutdown(wait=False)
             raise
-        for group in groups.by_name:
-            opened._deadlines.touch(group)
+        opened._deadlines.begin()
         return opened
 
     # --- members
@@ -249,7 +250,7 @@ class Coordinator:
             self._deadlines.touch(names[0])
 
     async def run_retention(self) -> None:
-        """Forget what nobody has used for days: to be called now and then."""
+        """Forget what nobody has used for days; the timer calls it now and then."""
         await self._do_all(
             list(self._durable.groups.by_name),
             lambda known: decide_retention(known, self._cluster, self._clock_ms(), self._retention_ms),
@@ -261,6 +262,9 @@ class Coordinator:
             begin(self._durable.groups, self._clock_ms(), self._log.epoch)
         if self._stale:
             await self.topics_changed()
+        if self._clock_ms() >= self._retention_due_ms:
+            self._retention_due_ms = self._clock_ms() + _RETENTION_EVERY_MS
+            await self.run_retention()
         return await self._do_all(
             self._deadlines.due(), lambda known: decide_expiry(known, self._cluster, self._clock_ms())
         )

@@ -7,16 +7,21 @@ something changed is looked at again, a little later, so that a busy group is lo
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from consumer_groups.expiry import next_deadline
 from consumer_groups.state import Groups
 
+_log = logging.getLogger("lakelog")
+
 #: How late a deadline may be seen.
 GRAIN_S: Final = 0.05
 #: When to try again what could not be stored.
 AGAIN_S: Final = 1.0
+#: What has no deadline is looked after so often.
+LONGEST_S: Final = 600.0
 #: Behind its time by so much, this process was held up: nobody could be heard.
 HELD_UP_S: Final = 1.0
 
@@ -36,6 +41,11 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+
+    def begin(self) -> None:
+        """After loading: everything is new."""
+        self._touched.update(self._groups.by_name)
+        self._wake_in(GRAIN_S)
 
     def touch(self, group: str) -> None:
         """Something changed that may have brought a deadline nearer."""
@@ -81,9 +91,18 @@ class Deadlines:
         self._task = asyncio.get_running_loop().create_task(self._run(held_up=held_up))
 
     async def _run(self, *, held_up: bool) -> None:
-        done = await self._tick(held_up)
+        try:
+            done = await self._tick(held_up)
+        except Exception:  # noqa: BLE001 - whatever it is, the timer goes on
+            _log.exception("what time brings to the groups could not be done; it is tried again")
+            done = False
         self._task = None
+        self._wake_in(self._pause_s(done=done))
+
+    def _pause_s(self, *, done: bool) -> float:
+        if not done:
+            return AGAIN_S
         if self._touched:
-            self._wake_in(GRAIN_S if done else AGAIN_S)
-        elif self._at_ms:
-            self._wake_in(max(GRAIN_S, (min(self._at_ms.values()) - self._clock_ms()) / 1000))
+            return GRAIN_S
+        first_ms = min(self._at_ms.values(), default=None)
+        return LONGEST_S if first_ms is None else min(LONGEST_S, max(GRAIN_S, (first_ms - self._clock_ms()) / 1000))
