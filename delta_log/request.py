@@ -6,7 +6,7 @@ the journal, its frames' bytes are ready.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -33,12 +33,14 @@ from delta_log.record_rules import (
     refuse_types,
     time_bounds,
 )
-from delta_log.request_parts import LARGE, Request, arrow_parts, block_parts, content_digest
+from delta_log.request_parts import Request, arrow_parts, block_parts, content_digest
 from delta_log.rows import CONTENT_SCHEMA, RowBlock, encode_block
 from delta_log.schema import HEADERS, TIMESTAMP, integer
 from delta_log.types import ProducerStamp, Record
 
-#: With these alone a few records are rows as others are, and share a frame. Times have microseconds in Arrow alone.
+#: So few records of Arrow cost less as rows, where Arrow has a price for each call, and the fewest share a frame.
+_FEW: Final = 500
+#: With these alone; times have microseconds in Arrow alone.
 _AS_ROWS: Final = frozenset(("key", "value", "partition"))
 
 
@@ -94,10 +96,8 @@ def prepare_arrow(
     if stamp is not None:
         check_stamp(stamp, table.num_rows)
     columns = read_columns(table)
-    if stamp is None and table.num_rows < LARGE and _AS_ROWS.issuperset(columns):
-        contents = {name: column.to_pylist() for name, column in columns.items()}
-        few = RecordColumns(contents["value"], contents.get("key"), partitions=contents.get("partition"))
-        return prepare_records(rules, few, first_null=first_null, now_ms=now_ms)
+    if stamp is None and table.num_rows < _FEW and _AS_ROWS.issuperset(columns):
+        return prepare_records(rules, _as_rows(columns), first_null=first_null, now_ms=now_ms)
     keys = columns.get("key", pa.nulls(table.num_rows, pa.binary()))
     if rules.keys_required and keys.null_count:
         raise InvalidRecord(pc.index(keys.is_null(), True).as_py(), f"{rules.topic} is compacted: a record needs a key")
@@ -127,6 +127,15 @@ def prepare_arrow(
         request.stamp, request.reassign = stamp, lambda partitions: assign(partitions)[0].tolist()
         request.digest = content_digest(content_bytes(columns), None)
     return request
+
+
+def _as_rows(columns: Mapping[str, pa.Array]) -> RecordColumns:
+    key, partition = columns.get("key"), columns.get("partition")
+    return RecordColumns(
+        columns["value"].to_numpy(zero_copy_only=False).tolist(),
+        None if key is None else key.to_numpy(zero_copy_only=False).tolist(),
+        partitions=None if partition is None else partition.to_pylist(),
+    )
 
 
 def _given_times(given: RecordColumns) -> list[int]:
