@@ -24,7 +24,7 @@ STEPS = {
     "fold.file_written": 3,
     "fold.committed": 3,
     "checkpoint.written": 2,
-    "cleanup.files_deleted": 3,
+    "cleanup.files_deleted": 12,
 }
 
 
@@ -57,8 +57,10 @@ class Promises:
                 assert all(values[offset] == value for offset, value in self.records.items())
                 found = state(ledger)
         for table in TABLES:
-            for by in READERS_OF_DELTA.values():
-                assert by(f"{root}/topics/{table.name}", table) == found[table.name]
+            location = root / "topics" / table.name
+            assert location.exists() or not found[table.name]
+            for by in READERS_OF_DELTA.values() if location.exists() else ():
+                assert by(str(location), table) == found[table.name]
 
 
 def test_what_was_promised_survives_kills_at_random_moments(tmp_path: Path):
