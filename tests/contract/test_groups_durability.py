@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 from deltalake import DeltaTable
@@ -18,7 +19,7 @@ from consumer_groups.options import Options
 from consumer_groups.state import Groups
 from consumer_groups.subscribing import Subscribe
 from delta_log import Log
-from delta_log.errors import LakelogError, StorageRefused
+from delta_log.errors import LakelogError, StorageRefused, TopicClosed
 from tests.support.coordinating import coordinating, join, poll, put
 from tests.support.keyed_rows import stored
 from tests.support.logs import Place
@@ -255,3 +256,25 @@ async def test_a_poll_whose_place_cannot_be_stored_fails_and_the_next_begins_the
             await poll(groups, "ann")
         syncs.refusing = False
         assert await poll(groups, "ann") == {ONE: [b"a"]}
+
+
+@in_loop
+async def test_a_topic_that_cannot_be_asked_keeps_its_offsets_over_a_restart_too(place: Place):
+    log = place.open()
+    log.create_topic("t")
+    put(log, "t", 0, b"a")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", auto_commit_enable=False)
+        await groups.commit("g", Commit("ann", {ONE: Commitment(1)}))
+        before = everything(groups)
+
+    def closed(name: str) -> Any:
+        raise TopicClosed(name, "a test")
+
+    await asyncio.to_thread(place.crash)
+    log = place.open()
+    with mock.patch.object(log, "describe_topic", closed):
+        async with coordinating(log) as groups:
+            assert everything(groups) == before
+            await groups.topics_changed()
+            assert everything(groups) == before
