@@ -65,6 +65,7 @@ _CLOSING_S: Final = 5.0
 _RETENTION_EVERY_MS: Final = 600_000
 
 T = TypeVar("T")
+Cmd = TypeVar("Cmd", Assign, Commit, Heartbeat, Seek, Subscribe, Unsubscribe)
 Reply_co = TypeVar("Reply_co", covariant=True)
 Offsets = Mapping[TopicPartition, OffsetRecord]
 
@@ -152,24 +153,16 @@ class Coordinator:
         return await self._do(group, lambda known: decide_leave(known, command, self._cluster, self._clock_ms()))
 
     async def heartbeat(self, group: str, command: Heartbeat) -> Answer[Beaten]:
-        return await self._do(
-            group, lambda known: decide_heartbeat(known, command, self._cluster, self._clock_ms()), command.member_id
-        )
+        return await self._do_for(group, command, decide_heartbeat)
 
     async def subscribe(self, group: str, command: Subscribe) -> Answer[None]:
-        return await self._do(
-            group, lambda known: decide_subscribe(known, command, self._cluster, self._clock_ms()), command.member_id
-        )
+        return await self._do_for(group, command, decide_subscribe)
 
     async def unsubscribe(self, group: str, command: Unsubscribe) -> Answer[None]:
-        return await self._do(
-            group, lambda known: decide_unsubscribe(known, command, self._cluster, self._clock_ms()), command.member_id
-        )
+        return await self._do_for(group, command, decide_unsubscribe)
 
     async def assign(self, group: str, command: Assign) -> Answer[None]:
-        return await self._do(
-            group, lambda known: decide_assign(known, command, self._cluster, self._clock_ms()), command.member_id
-        )
+        return await self._do_for(group, command, decide_assign)
 
     async def subscription(self, group: str, member_id: str) -> Answer[tuple[str, ...]]:
         return await self._look(group, lambda known: read_subscription(known, member_id, self._cluster))
@@ -188,18 +181,10 @@ class Coordinator:
         self._polls.lose(group, member_id, answer)
 
     async def commit(self, group: str, command: Commit) -> Answer[dict[TopicPartition, int]]:
-        return await self._do(
-            group,
-            lambda known: decide_commit(known, command, self._cluster, self._offsets, self._clock_ms()),
-            command.member_id,
-        )
+        return await self._do_at(group, command, decide_commit)
 
     async def seek(self, group: str, command: Seek) -> Answer[None]:
-        return await self._do(
-            group,
-            lambda known: decide_seek(known, command, self._cluster, self._offsets, self._clock_ms()),
-            command.member_id,
-        )
+        return await self._do_at(group, command, decide_seek)
 
     async def committed(self, group: str, partitions: tuple[TopicPartition, ...]) -> Answer[Offsets]:
         return await self._look(group, lambda known: read_committed(known, partitions, self._cluster))
@@ -290,6 +275,22 @@ class Coordinator:
     async def _do(self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None = None) -> Answer[T]:
         decision = await self._durable.do(group, decide, member_id=member_id)
         return Answer(decision.reply, decision.generation)
+
+    async def _do_for(
+        self, group: str, command: Cmd, decide: Callable[[Group, Cmd, Cluster, int], Decision[T]]
+    ) -> Answer[T]:
+        """What a member asks for: it was heard of, also where that is refused."""
+        return await self._do(
+            group, lambda known: decide(known, command, self._cluster, self._clock_ms()), command.member_id
+        )
+
+    async def _do_at(
+        self, group: str, command: Cmd, decide: Callable[[Group, Cmd, Cluster, LogOffsets, int], Decision[T]]
+    ) -> Answer[T]:
+        """The same of offsets."""
+        return await self._do_for(
+            group, command, lambda known, asked, cluster, now: decide(known, asked, cluster, self._offsets, now)
+        )
 
     async def _look(self, group: str, read: Callable[[Group], T]) -> Answer[T]:
         """What is durable: it waits as a decision does."""

@@ -27,6 +27,7 @@ from consumer_groups.records import (
 from delta_log import LedgerTable
 from delta_log.errors import Corruption
 from delta_log.ledger import Row
+from delta_log.schema import TIMESTAMP
 
 GROUPS: Final = LedgerTable(
     GROUPS_TABLE,
@@ -53,7 +54,7 @@ OFFSETS: Final = LedgerTable(
             ("offset", pa.int64()),
             ("metadata", pa.string()),
             ("generation", pa.int64()),
-            ("committed_at", pa.timestamp("us", tz="UTC")),
+            ("committed_at", TIMESTAMP),
             ("commit_seq", pa.int64()),
         ]
     ),

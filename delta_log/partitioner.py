@@ -33,12 +33,12 @@ def murmur2_partition(key: bytes, partitions: int) -> int:
 
 def _by_murmur2(keys: Sequence[bytes], partitions: int) -> list[int]:
     if len(keys) >= _COLUMN_FROM and max(map(len, keys)) <= LONGEST:
-        return _places(hash_keys(keys), partitions)
+        return _places(hash_keys(keys), partitions).tolist()
     return [(murmurhash2(key, _KAFKA_SEED) & 0x7FFFFFFF) % partitions for key in keys]
 
 
-def _places(hashes: Numbers, partitions: int) -> list[int]:
-    return ((hashes & 0x7FFFFFFF) % partitions).tolist()
+def _places(hashes: Numbers, partitions: int) -> Numbers:
+    return (hashes & 0x7FFFFFFF) % partitions
 
 
 def _by_murmur3(keys: Sequence[bytes], partitions: int) -> list[int]:
@@ -105,7 +105,7 @@ def assign_array(
     """The same for a binary Arrow array."""
     if explicit is None and partitions > 1:
         if partitioner == "murmur2" and _hashes_as_column(keys):
-            return (hash_array(keys) & 0x7FFFFFFF) % partitions, 0
+            return _places(hash_array(keys), partitions), 0
         if keys.null_count == len(keys) and null_mode == "round_robin":
             return np.arange(first_null % partitions, first_null % partitions + len(keys)) % partitions, len(keys)
     places, consumed = assign_partitions(partitioner, keys.to_pylist(), partitions, first_null, null_mode, explicit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -12,6 +12,7 @@ from ingest_api.errors import Refusal
 from ingest_api.parameters import Parameter, parse_query
 from ingest_api.wire.asgi import AT_ONCE, AtOnce
 
+T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -50,6 +51,14 @@ class Call:
         at_once: AtOnce | None = scope.get("extensions", _NOTHING).get(AT_ONCE)
         self.at_once = at_once
         self.notes: dict[str, Any] = {} if at_once is None else at_once.notes
+
+    def noted(self, name: str, work_out: Callable[[Call], T]) -> T:
+        """What was worked out of this head before, or now."""
+        try:
+            return self.notes[name]
+        except KeyError:
+            found = self.notes[name] = work_out(self)
+            return found
 
     @property
     def method(self) -> str:

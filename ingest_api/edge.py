@@ -42,7 +42,7 @@ class Edge:
         reply: Reply | None = None
         try:
             try:
-                call.path = _decode_path(call, path)
+                call.path = call.noted(_PATH, lambda _: _decode_path(path))
                 reply = await operation.act(call)
             except ClientGone:
                 self._watch.gone(operation.name)
@@ -63,10 +63,7 @@ class Edge:
 
     def _request_id(self, call: Call) -> bytes:
         """The client's own, so that a request can be followed through several programs, or a new one."""
-        try:
-            given = call.notes[_REQUEST_ID]
-        except KeyError:
-            given = call.notes[_REQUEST_ID] = _given_id(call)
+        given = call.noted(_REQUEST_ID, _given_id)
         return b"%s-%x" % (self._prefix, next(self._numbers)) if given is None else given
 
 
@@ -77,12 +74,8 @@ def _given_id(call: Call) -> bytes | None:
     return None
 
 
-def _decode_path(call: Call, path: Mapping[str, bytes]) -> Mapping[str, str]:
-    try:
-        return call.notes[_PATH]
-    except KeyError:
-        decoded = call.notes[_PATH] = {name: decode_percent(text) for name, text in path.items()}
-        return decoded
+def _decode_path(path: Mapping[str, bytes]) -> Mapping[str, str]:
+    return {name: decode_percent(text) for name, text in path.items()}
 
 
 def _explain(error: Exception, request_id: bytes) -> Reply:

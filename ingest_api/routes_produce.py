@@ -69,10 +69,7 @@ class Produce:
 
     async def _produce(self, call: Call, partition: int | None) -> Reply:
         topic = call.path["topic"]
-        try:
-            asked: Asked = call.notes[_ASKED]
-        except KeyError:
-            asked = call.notes[_ASKED] = _read_head(call)
+        asked = call.noted(_ASKED, _read_head)
         body = call.small_body()
         if body is None:
             body = await call.body()

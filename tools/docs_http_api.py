@@ -6,13 +6,12 @@ The sentences around the tables are written by hand; what stands between the two
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from marked_page import put_between
+from marked_page import keep_current, put_between
 
 from delta_log import Log
 from ingest_api.app import list_operations
@@ -88,18 +87,9 @@ def _parameter(each: Parameter) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
-    check = bool(parser.parse_args().check)
-    page = PAGE.read_text(encoding="utf-8")
-    current = put_tables(page, render_tables(declared_operations()))
-    if current == page:
-        return 0
-    if check:
-        sys.stderr.write("http-api.md is not current: run python tools/docs_http_api.py\n")
-        return 1
-    PAGE.write_text(current, encoding="utf-8")
-    return 0
+    return keep_current(
+        "docs_http_api.py", {PAGE: put_tables(PAGE.read_text(encoding="utf-8"), render_tables(declared_operations()))}
+    )
 
 
 if __name__ == "__main__":

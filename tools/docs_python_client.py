@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from marked_page import put_between
+from marked_page import keep_current, put_between
 
 from lakelog.produce.settings import PRODUCER_SETTINGS
 from lakelog.settings import Setting
@@ -45,18 +44,7 @@ def _plain(value: object) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
-    check = bool(parser.parse_args().check)
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = put_tables(page, render_tables())
-    if page == wanted:
-        return 0
-    if check:
-        sys.stderr.write(f"{PAGE.name} is not current: run python tools/docs_python_client.py\n")
-        return 1
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
+    return keep_current("docs_python_client.py", {PAGE: put_tables(PAGE.read_text(encoding="utf-8"), render_tables())})
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ program, and so does all of the file.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from marked_page import put_between
+from marked_page import keep_current, put_between
 
 from ingest_api.settings import GROUPS, SETTINGS, Setting
 from ingest_api.settings_sources import toml_key, toml_value
@@ -74,18 +73,8 @@ def _in_file(setting: Setting) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if something is not current")
-    check = bool(parser.parse_args().check)
-    page = PAGE.read_text(encoding="utf-8")
-    current = {PAGE: put_tables(page, render_tables()), FILE: render_file()}
-    stale = [path for path, text in current.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        if check:
-            sys.stderr.write(f"{path.name} is not current: run python tools/docs_server_settings.py\n")
-        else:
-            path.write_text(current[path], encoding="utf-8")
-    return 1 if check and stale else 0
+    page = put_tables(PAGE.read_text(encoding="utf-8"), render_tables())
+    return keep_current("docs_server_settings.py", {PAGE: page, FILE: render_file()})
 
 
 if __name__ == "__main__":

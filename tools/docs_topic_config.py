@@ -6,12 +6,11 @@ The sentences around the table are written by hand; what stands between the two 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from marked_page import put_between
+from marked_page import keep_current, put_between
 
 from delta_log.topic_settings import INT64_MAX, SETTINGS, OneOf, Setting, Share, SomeOf, Whole
 
@@ -62,18 +61,7 @@ def _allowed(setting: Setting) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
-    check = bool(parser.parse_args().check)
-    page = PAGE.read_text(encoding="utf-8")
-    current = put_table(page, render_table())
-    if page == current:
-        return 0
-    if check:
-        sys.stderr.write(f"{PAGE.name} is not current: run python tools/docs_topic_config.py\n")
-        return 1
-    PAGE.write_text(current, encoding="utf-8")
-    return 0
+    return keep_current("docs_topic_config.py", {PAGE: put_table(PAGE.read_text(encoding="utf-8"), render_table())})
 
 
 if __name__ == "__main__":

@@ -159,11 +159,7 @@ class Exchange:
             await waiter
 
     def _next_piece(self) -> Message:
-        parts = self._parts
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
-        if parts:
-            self._parts = []
-            self.unread = 0
+        body = self._take_parts()
         if self.whole:
             self._told_end = True
         else:
@@ -177,36 +173,27 @@ class Exchange:
     def take_body(self) -> bytes | None:
         if not self.whole or self._told_end:
             return None
-        parts = self._parts
         self._told_end = True
-        if len(parts) == 1:
-            body = parts[0]
+        return self._take_parts()
+
+    def _take_parts(self) -> bytes:
+        parts = self._parts
+        if parts:
             self._parts = []
             self.unread = 0
-            return body
-        self._parts, self.unread = [], 0
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def answer(self, status: int, fields: bytes, body: bytes) -> bool:
         if self._start is not None or self.answered:
             raise RuntimeError("an answer is started twice")
-        self.answered = True
         if self.gone:
+            self.answered = True
             return True
-        request, line, outlet = self._request, self._line, self._outlet
-        keep_alive = request.keep_alive and self.whole and not line.draining
-        is_old = request.version == "1.0"
-        head = head_of_whole(status, fields, line.extra_headers(), len(body), is_old=is_old, keep_alive=keep_alive)
-        if request.method == "HEAD":
-            body = b""
-        if len(body) < _LARGE:
-            outlet.write(head + body)
-        else:
-            outlet.write_large(head, body)
-        if self._waiters:
-            self._wake()
-        line.answered(self, keep_alive=keep_alive)
-        return not outlet.paused
+        keep_alive, is_old, more = self._may_go_on, self._request.version == "1.0", self._line.extra_headers()
+        head = head_of_whole(status, fields, more, len(body), is_old=is_old, keep_alive=keep_alive)
+        self._write(head, b"" if self.is_head else body)
+        self._end(keep_alive=keep_alive)
+        return not self._outlet.paused
 
     async def drain(self) -> None:
         await self._outlet.drain()
@@ -247,15 +234,27 @@ class Exchange:
             size, after = frame_chunk(len(body), last=last)
             before += size
         self._head = head
+        self._write(before, body, after)
+        if last:
+            self._end(keep_alive=head.keep_alive)
+
+    def _write(self, before: bytes, body: bytes, after: bytes = b"") -> None:
         if len(body) < _LARGE:
             self._outlet.write(before + body + after)
         else:
             self._outlet.write_large(before, body, after)
-        if last:
-            self.answered = True
-            if self._waiters:
-                self._wake()
-            self._line.answered(self, keep_alive=head.keep_alive)
+
+    def _end(self, *, keep_alive: bool) -> None:
+        """The last of the answer is written."""
+        self.answered = True
+        if self._waiters:
+            self._wake()
+        self._line.answered(self, keep_alive=keep_alive)
+
+    @property
+    def _may_go_on(self) -> bool:
+        """What is still to come of a request could not be told from a next one."""
+        return self._request.keep_alive and self.whole and not self._line.draining
 
     def _begin(self, start: Message, whole: int | None) -> AnswerHead:
         request = self._request
@@ -266,8 +265,7 @@ class Exchange:
             whole,
             is_head=request.method == "HEAD",
             is_old=request.version == "1.0",
-            # What is still to come of a request could not be told from a next one.
-            keep_alive=request.keep_alive and self.whole and not self._line.draining,
+            keep_alive=self._may_go_on,
         )
         self._left = head.left
         return head

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from delta_log import Log, ProducerStamp, Record, Settings, housekeeping, upkeep
 from delta_log.catalog import Catalog
 from delta_log.errors import Closed, InvalidRequest, PlanOutdated
+from tests.support.kill_probe import Probe
 
 PARTITIONS = {"orders": 3, "clicks": 1, "short": 1, "brief": 1}
 CONFIG = {
@@ -30,21 +30,6 @@ CONFIG = {
 ANY_OFFSET = 1 << 60
 #: The load keeps step with the tables, so that every step is come to soon on any machine.
 APPENDS_A_TURN = 30
-
-
-class Probe:
-    """Kills this very process, as kill -9 would, at a certain hit of a step."""
-
-    def __init__(self, step: str, hit: int) -> None:
-        self._step, self._left = step, hit
-        self._lock = threading.Lock()
-
-    def __call__(self, step: str) -> None:
-        if step == self._step:
-            with self._lock:
-                self._left -= 1
-                if self._left <= 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Worker:

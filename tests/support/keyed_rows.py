@@ -49,25 +49,6 @@ READERS = LedgerTable(
     ("data", "active", "turn"),
 )
 TABLES = (MARKS, READERS)
-#: As the server keeps what groups have committed.
-OFFSETS = LedgerTable(
-    "__consumer_offsets",
-    pa.schema(
-        [
-            ("group", pa.string()),
-            ("topic", pa.string()),
-            ("topic_id", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("metadata", pa.string()),
-            ("generation", pa.int64()),
-            ("committed_at", TIMESTAMP),
-            ("commit_seq", pa.int64()),
-        ]
-    ),
-    ("group", "topic_id", "partition"),
-    ("offset", "metadata", "generation", "committed_at"),
-)
 _PAGE = ROOT / "docs/how-to/read-topic-tables.md"
 #: The view of it that the documentation gives.
 COMMITTED = re.findall(r'^VIEW = """(.*?)"""', _PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[0]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 import threading
 from collections import deque
@@ -19,27 +18,13 @@ from collections.abc import Callable
 
 from delta_log import Ledger, Log, Record, Settings, housekeeping, ledger_compaction, upkeep
 from tests.support.keyed_rows import TABLES
+from tests.support.kill_probe import Probe
 from tests.support.marking import turns_of, unit
 
 #: So many units of a loop are on their way at once: each was decided when those before it were not durable.
 AHEAD = 8
 #: The load keeps step with the tables, so that every step is come to soon on any machine.
 UNITS_A_TURN = 30
-
-
-class Probe:
-    """Kills this very process, as kill -9 would, at a certain hit of a step."""
-
-    def __init__(self, step: str, hit: int) -> None:
-        self._step, self._left = step, hit
-        self._lock = threading.Lock()
-
-    def __call__(self, step: str) -> None:
-        if step == self._step:
-            with self._lock:
-                self._left -= 1
-                if self._left <= 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Worker:
