@@ -221,18 +221,23 @@ class Coordinator:
     # --- time and topics
 
     async def topics_changed(self) -> None:
-        """To be called when a topic came, went or grew: groups take it up before this returns."""
+        """To be called when a topic came, went or grew: groups take it up before this returns, else soon."""
         async with self._refreshing:  # a list that was begun before another is never applied behind it
             known = self._cluster.topics or topics_in(self._durable.groups.records())
-            self._cluster = await asyncio.get_running_loop().run_in_executor(
-                self._threads, load_cluster, self._log, known, self._custom
-            )
-            names = list(self._durable.groups.by_name)
-            self._stale = not await self._do_all(
-                names, lambda known: decide_topics_changed(known, self._cluster, self._clock_ms())
-            )
+            try:
+                self._cluster = await asyncio.get_running_loop().run_in_executor(
+                    self._threads, load_cluster, self._log, known, self._custom
+                )
+            except (LakelogError, RuntimeError) as error:  # the latter once we are closed
+                _log.warning("the topics could not be listed for the groups: %s", error)
+                self._stale = True
+            else:
+                self._stale = not await self._do_all(
+                    list(self._durable.groups.by_name),
+                    lambda known: decide_topics_changed(known, self._cluster, self._clock_ms()),
+                )
         if self._stale:
-            self._deadlines.touch(names[0])
+            self._deadlines.again()
 
     async def run_retention(self) -> None:
         """Forget what nobody has used for days; the timer calls it now and then."""
@@ -250,9 +255,10 @@ class Coordinator:
         if self._clock_ms() >= self._retention_due_ms:
             self._retention_due_ms = self._clock_ms() + _RETENTION_EVERY_MS
             await self.run_retention()
-        return await self._do_all(
+        done = await self._do_all(
             self._deadlines.due(), lambda known: decide_expiry(known, self._cluster, self._clock_ms())
         )
+        return done and not self._stale
 
     async def close(self) -> bool:
         """End all polls as if their time was over; False if something is not known to be durable in a few seconds."""

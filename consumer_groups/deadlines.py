@@ -52,6 +52,10 @@ class Deadlines:
         self._touched.add(group)
         self._wake_in(GRAIN_S)
 
+    def again(self) -> None:
+        """Something could not be done now."""
+        self._wake_in(AGAIN_S)
+
     def due(self) -> list[str]:
         """The groups of which something is due now; they are looked at again afterwards."""
         touched, self._touched = self._touched, set()

@@ -22,7 +22,7 @@ async def make_topic_for(
     """A topic that is not there; what it could not take is refused before it is made."""
     await tier.in_thread(check_for_new_topic, tier.settings, topic, given, stamp)
     try:
-        await tier.in_thread(tier.log.create_topic, topic, tier.settings.default_partitions)
+        await tier.change_topics(tier.log.create_topic, topic, tier.settings.default_partitions)
     except TopicExists as error:  # somebody else may make it at the same time
         if error.existing != topic:
             raise

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from consumer_groups import errors as group_errors
 from delta_log import errors as log_errors
 from delta_log.errors import LakelogError
 
@@ -57,6 +58,19 @@ TABLE: Final[tuple[tuple[type[LakelogError], Row], ...]] = (
     (log_errors.OutOfOrderSequence, Row(409, 40911, ("expected", "received"))),
     (log_errors.StaleProducerEpoch, Row(409, 40912, ("current", "received"))),
     (log_errors.SequenceReused, Row(409, 40913, ("sequence",))),
+    (group_errors.InvalidOption, Row(422, 42204, ("setting",))),
+    (group_errors.UnknownInstance, Row(404, 40403)),
+    (group_errors.UnknownGroup, Row(404, 40404)),
+    (group_errors.NameTaken, Row(409, 40902)),
+    (group_errors.IllegalState, Row(409, 40903)),
+    (group_errors.StaleGeneration, Row(409, 40904, ("generation",))),
+    (group_errors.PartitionNotOwned, Row(409, 40904, ("generation", "topic", "partition"))),
+    (group_errors.PollOverdue, Row(409, 40904, ("generation",))),
+    (group_errors.NoOffset, Row(409, 40905, ("topic", "partition"))),
+    (group_errors.GroupNotEmpty, Row(409, 40906, ("members",))),
+    (group_errors.InvalidPattern, Row(422, 42205)),
+    (group_errors.InvalidOffset, Row(422, 42206, ("topic", "partition"))),
+    (group_errors.MetadataTooLarge, Row(422, 42207, ("topic", "partition"))),
     (log_errors.RecordTooLarge, Row(422, 42210, ("index", "size", "limit"))),
     (log_errors.InvalidRecord, Row(422, 422, ("index",))),
     (log_errors.InvalidRequest, Row(422, 422)),

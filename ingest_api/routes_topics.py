@@ -72,14 +72,14 @@ class _Topics:
     async def put(self, call: Call) -> Reply:
         media = _prepare(call)
         wanted = await read_json_or(call, TopicRequest, TopicRequest())
-        created, info = await self._tier.in_thread(ensure_topic, self._tier, call.path["topic"], wanted)
+        created, info = await self._tier.change_topics(ensure_topic, self._tier, call.path["topic"], wanted)
         own = {setting.name: setting.value for setting in info.config.describe() if setting.source == OWN}
         return json_reply(self._topic(info, own), 201 if created else 200, content_type=media)
 
     async def delete(self, call: Call) -> Reply:
         _prepare(call)
         try:
-            await self._tier.in_thread(self._tier.log.delete_topic, call.path["topic"])
+            await self._tier.change_topics(self._tier.log.delete_topic, call.path["topic"])
         except UnknownTopic as error:
             raise Refusal(404, str(error), code=UNKNOWN_RESOURCE) from None
         return Reply(204)

@@ -22,19 +22,19 @@ from typing import Final, Protocol
 import uvicorn
 import uvloop
 
-from delta_log import Limits, Log, Settings
-from delta_log.errors import StorageRefused
+from delta_log import Log
 from ingest_api.access_log import AccessLog, open_access_log
 from ingest_api.allocation import keep_freed_memory
 from ingest_api.bodies import Bodies
 from ingest_api.closing import Closing
 from ingest_api.gate import Gate
 from ingest_api.listening import allow_open_files, is_loopback, listen, url_of
+from ingest_api.opening import Opened, close_groups, open_all, open_log_of, wire_limits
 from ingest_api.read_room import ReadRoom
 from ingest_api.settings import ServerSettings
 from ingest_api.tier import Tier
 from ingest_api.watch import Watch
-from ingest_api.wire import WireCounts, WireLimits, protocol_class
+from ingest_api.wire import WireCounts, protocol_class
 from ingest_api.wire.asgi import App
 
 _log = logging.getLogger("lakelog.server")
@@ -57,13 +57,6 @@ _COLLECT_AFTER: Final = (50_000, 20, 100)
 _SWITCH_INTERVAL_S: Final = 0.005
 
 
-class CannotOpen(Exception):
-    """The system does not let us have the data directory."""
-
-    def __init__(self, place: str, reason: object) -> None:
-        super().__init__(f"the data directory {place} cannot be used: {reason}")
-
-
 class Announce(Protocol):
     """Who tells people."""
 
@@ -83,49 +76,6 @@ def serve(
     listener = listen(settings.host, settings.port)
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(Serving(settings, listener, announce, make_app, open_log or open_log_of).run())
-
-
-def open_log_of(settings: ServerSettings) -> Log:
-    """The log that these settings name."""
-    if settings.store_option and "://" not in settings.data:
-        _log.warning("store_option is not used: %s is a directory", settings.data)
-    place = "memory://" if settings.memory else settings.data
-    if os.path.lexists(place) and not os.path.isdir(place):  # noqa: PTH112 - a place may be no path at all
-        raise CannotOpen(place, "it is no directory")
-    try:
-        return Log.open(place, settings=log_settings(settings))
-    except (OSError, StorageRefused) as error:
-        raise CannotOpen(place, _reason(error)) from error
-
-
-def log_settings(settings: ServerSettings) -> Settings:
-    limits = Limits(
-        memory_bytes=settings.untabled_memory_bytes,
-        topic_bytes=settings.untabled_topic_bytes,
-        total_bytes=settings.untabled_total_bytes,
-    )
-    return Settings(
-        topic_defaults=settings.topic_defaults,
-        limits=limits,
-        tail_bytes=settings.tail_bytes,
-        table_workers=settings.table_workers,
-        files_per_second=float(settings.files_per_second),
-        producer_expiration_ms=settings.producer_expiration_ms,
-        max_block_s=0.0,  # a client is told at once to come again
-    )
-
-
-def wire_limits(settings: ServerSettings) -> WireLimits:
-    return WireLimits(
-        head_bytes=settings.max_head_bytes,
-        head_fields=settings.max_head_fields,
-        idle_first_s=settings.first_request_timeout_ms / _MS,
-        head_s=settings.head_timeout_ms / _MS,
-        body_progress_s=settings.body_timeout_ms / _MS,
-        keep_alive_s=settings.keep_alive_timeout_ms / _MS,
-        write_stall_s=settings.write_timeout_ms / _MS,
-        connections=settings.max_connections,
-    )
 
 
 class Serving:
@@ -177,7 +127,7 @@ class Serving:
 
     async def _run(self) -> int:
         url, is_ours_alone = url_of(self._listener), is_loopback(self._listener)
-        opening = asyncio.get_running_loop().run_in_executor(self._threads, self._open_log, self._settings)
+        opening = asyncio.create_task(open_all(self._settings, self._threads, self._open_log))
         serving = asyncio.create_task(self._server.serve([self._listener]))
         await asyncio.wait({opening, serving}, timeout=_SOON_S, return_when=asyncio.FIRST_COMPLETED)
         if not opening.done() or opening.exception() is None:
@@ -189,8 +139,7 @@ class Serving:
             await serving
             return await self._end(opening)
         if opening.exception() is None and not self._closing.is_set():
-            log = opening.result()
-            app = self._make_app(self._compose(log))
+            app = self._make_app(self._compose(opening.result()))
             _settle_interpreter()
             self._gate.open(app)
             self._announce.ready(url)
@@ -198,14 +147,15 @@ class Serving:
         await serving
         return await self._end(opening)
 
-    def _compose(self, log: Log) -> Tier:
+    def _compose(self, opened: Opened) -> Tier:
         settings = self._settings
         self._access = open_access_log(settings.access_log)
         if self._access is not None:
             self._access.start()
         self._watch = Watch(wire=self._counts, access=self._access)
         return Tier(
-            log=log,
+            log=opened.log,
+            groups=opened.groups,
             settings=settings,
             bodies=Bodies(settings.max_body_bytes, settings.max_bodies_bytes),
             read_room=ReadRoom(settings.max_reads_bytes),
@@ -214,11 +164,12 @@ class Serving:
             closing=self._closing,
         )
 
-    async def _end(self, opening: asyncio.Future[Log]) -> int:
+    async def _end(self, opening: asyncio.Future[Opened]) -> int:
         """After the last request: bring the log into its tables."""
         if not await self._in_time(opening):
             return self._leave("the log was still being opened; the next start goes on with that")
-        log = opening.result()
+        log, groups = opening.result()
+        await close_groups(groups)
         _log.info("bringing everything into the tables")
         closing = asyncio.get_running_loop().run_in_executor(self._threads, log.close)
         if not await self._in_time(closing):
@@ -229,7 +180,7 @@ class Serving:
         _log.info("stopped")
         return DONE
 
-    async def _in_time(self, work: asyncio.Future[Log] | asyncio.Future[bool]) -> bool:
+    async def _in_time(self, work: asyncio.Future[Opened] | asyncio.Future[bool]) -> bool:
         if not self._drain_by:
             await asyncio.wait({work})
         left = self._drain_by - asyncio.get_running_loop().time()
@@ -265,12 +216,6 @@ class Serving:
             # It waits for so many seconds, and takes parts of them.
             timeout_graceful_shutdown=self._settings.drain_timeout_ms / _MS * _FOR_REQUESTS,  # pyright: ignore[reportArgumentType]
         )
-
-
-def _reason(error: Exception) -> object:
-    """What the system said, whoever passed it on."""
-    said = error.__cause__ if isinstance(error.__cause__, OSError) else error
-    return (said.strerror if isinstance(said, OSError) else None) or said
 
 
 class _Server(uvicorn.Server):

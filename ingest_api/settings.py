@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
+from consumer_groups.upkeep import OFFSETS_RETENTION_MS
 from delta_log import topic_settings
 from delta_log.topic_settings import INT64_MAX, OneOf, Whole
 from ingest_api.settings_checks import Check, Flag, Options, Origins, Text
@@ -61,7 +62,7 @@ def _row(default: Any, check: Check, doc: str, *, group: str, metavar: str = "N"
     return field(default=default, metadata=row)
 
 
-_PLACE, _TOPICS, _LIMITS, _LOG = "Place", "Topics", "Limits", "The log"
+_PLACE, _TOPICS, _GROUPS, _LIMITS, _LOG = "Place", "Topics", "Consumer groups", "Limits", "The log"
 _CONNECTIONS, _LOGGING, _TOPIC_DEFAULTS = "Connections", "Logging", "Defaults of topics"
 
 
@@ -88,6 +89,9 @@ class ServerSettings:
         doc="How many partitions a topic gets when its maker does not say.")
     broker_id: int = _row(1, Whole(0, 2**31 - 1), group=_TOPICS,
         doc="The id under which this server is listed as the one broker.")
+
+    offsets_retention_ms: int = _row(OFFSETS_RETENTION_MS, Whole(1000, INT64_MAX), group=_GROUPS,
+        doc="How long offsets of a group without members, or of topics that it no longer reads, are kept.")
 
     max_body_bytes: int = _row(64 * _MIB, Whole(1024, 2**31 - 1), group=_LIMITS,
         doc="The largest body of a request, also after it was decompressed.")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
+from consumer_groups.coordinator import Coordinator
 from delta_log import Log
 from delta_log.errors import OutcomeUnknown
 from ingest_api.bodies import Bodies
@@ -27,6 +28,7 @@ class Tier:
     """The parts of a running HTTP tier. `closing` tells those who wait that a stop has begun."""
 
     log: Log
+    groups: Coordinator
     settings: ServerSettings
     bodies: Bodies
     read_room: ReadRoom
@@ -38,6 +40,19 @@ class Tier:
     async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Something that may wait for the disk. It goes on when our patience is over: its outcome is unknown then."""
         running = asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
+        return await self._in_time(running)
+
+    async def change_topics(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make, grow or delete topics. Groups know of it before it returns, and in the end whoever waits for that."""
+        return await self._in_time(asyncio.shield(self._change_topics(lambda: act(*args, **kwargs))))
+
+    async def _change_topics(self, act: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.threads, act)
+        finally:
+            await self.groups.topics_changed()
+
+    async def _in_time(self, running: asyncio.Future[T]) -> T:
         seconds = self.settings.request_timeout_ms / 1000
         try:
             return await asyncio.wait_for(running, seconds)

@@ -44,7 +44,7 @@ class Storing:
         except UnknownTopic:
             if not self._tier.settings.auto_create_topics:
                 raise
-            await self._tier.in_thread(ensure_topic, self._tier, topic, TopicRequest())
+            await self._tier.change_topics(ensure_topic, self._tier, topic, TopicRequest())
 
     async def store(self, topic: str, given: Sequence[GivenRecord | Exception]) -> list[Outcome]:
         """What became of each, in their order."""

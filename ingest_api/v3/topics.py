@@ -73,7 +73,7 @@ class _Topics:
         if wanted.validate_only:
             await self._tier.in_thread(_check_new, self._tier.log, wanted.topic_name, partitions, configs)
             return json_reply(topic)
-        await self._tier.in_thread(self._tier.log.create_topic, wanted.topic_name, partitions, configs)
+        await self._tier.change_topics(self._tier.log.create_topic, wanted.topic_name, partitions, configs)
         return json_reply(topic, 201, headers=[(b"location", topic.metadata.self_.encode())])
 
     async def describe(self, call: Call, view: View) -> Reply:
@@ -82,11 +82,11 @@ class _Topics:
 
     async def add_partitions(self, call: Call, view: View) -> Reply:
         wanted = (await read_json(call, AddPartitions, types=V3_TYPES)).partitions_count
-        await self._tier.in_thread(self._tier.log.add_partitions, call.path["topic"], wanted)
+        await self._tier.change_topics(self._tier.log.add_partitions, call.path["topic"], wanted)
         return json_reply(view.topic(call.path["topic"], wanted))
 
     async def delete(self, call: Call, _: View) -> Reply:
-        await self._tier.in_thread(self._tier.log.delete_topic, call.path["topic"])
+        await self._tier.change_topics(self._tier.log.delete_topic, call.path["topic"])
         return Reply(204)
 
 

@@ -22,7 +22,7 @@ import uvloop
 
 from delta_log import Log
 from delta_log.errors import RootInUse, StorageRefused
-from ingest_api import running
+from ingest_api import opening, running
 from ingest_api.call import json_reply, send_reply
 from ingest_api.listening import CannotListen, listen, url_of
 from ingest_api.running import DONE, FAILED, FORCED, Serving
@@ -81,7 +81,7 @@ class Life:
 
     def _open(self, settings: ServerSettings) -> Log:
         assert self.opened.wait(DEADLINE_S)
-        self.log = running.open_log_of(settings)
+        self.log = opening.open_log_of(settings)
         return self.log
 
     def _make_app(self, tier: Tier) -> Any:
@@ -292,7 +292,7 @@ def test_what_the_start_made_is_set_aside_from_collections(tmp_path: Path):
 
 
 def test_the_log_is_told_what_the_settings_say():
-    told = running.log_settings(
+    told = opening.log_settings(
         ServerSettings(
             untabled_memory_bytes=1,
             untabled_topic_bytes=2,
@@ -311,7 +311,7 @@ def test_the_log_is_told_what_the_settings_say():
 
 
 def test_the_wire_is_told_what_the_settings_say():
-    told = running.wire_limits(
+    told = opening.wire_limits(
         ServerSettings(
             max_head_bytes=1,
             max_head_fields=2,
@@ -343,8 +343,8 @@ def test_a_directory_that_the_system_refuses_is_named_with_its_reason(
         raise error
 
     monkeypatch.setattr(Log, "open", refuse)
-    with pytest.raises(running.CannotOpen) as refused:
-        running.open_log_of(ServerSettings(data=str(tmp_path)))
+    with pytest.raises(opening.CannotOpen) as refused:
+        opening.open_log_of(ServerSettings(data=str(tmp_path)))
     assert str(refused.value) == f"the data directory {tmp_path} cannot be used: {reason}"
 
 

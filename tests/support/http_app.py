@@ -22,6 +22,7 @@ from delta_log import Log
 from ingest_api.app import create_app, list_operations
 from ingest_api.bodies import Bodies
 from ingest_api.openapi import document
+from ingest_api.opening import close_groups, open_groups
 from ingest_api.read_room import ReadRoom
 from ingest_api.settings import ServerSettings
 from ingest_api.tier import Tier
@@ -40,8 +41,10 @@ class HttpApp:
         self.log = log
         self.settings = replace(ServerSettings(), **settings)
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="lakelog-http")
+        self._runner = asyncio.Runner()
         self.tier = Tier(
             log,
+            self.run(open_groups(log, self.settings)),
             self.settings,
             Bodies(self.settings.max_body_bytes, self.settings.max_bodies_bytes),
             ReadRoom(self.settings.max_reads_bytes),
@@ -50,7 +53,6 @@ class HttpApp:
         )
         self.asgi = create_app(self.tier)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.asgi), base_url=BASE, timeout=30)
-        self._runner = asyncio.Runner()
         self._conformance = Conformance(document(list_operations(self.tier), version="test"))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -80,6 +82,7 @@ class HttpApp:
     def close(self) -> None:
         try:
             self.run(self.client.aclose())
+            self.run(close_groups(self.tier.groups))
         finally:
             self._runner.close()
             self.threads.shutdown()
