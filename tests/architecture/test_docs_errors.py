@@ -2,6 +2,7 @@
 
 import inspect
 
+from consumer_groups import errors as group_errors
 from delta_log import errors
 from delta_log.errors import LakelogError
 from tests.architecture.project_files import ROOT
@@ -17,7 +18,8 @@ def documented_rows() -> dict[str, list[str]]:
 
 
 def tree() -> dict[str, type[LakelogError]]:
-    return {name: cls for name, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, LakelogError)}
+    found = [each for module in (errors, group_errors) for each in inspect.getmembers(module, inspect.isclass)]
+    return {name: cls for name, cls in found if issubclass(cls, LakelogError)}
 
 
 def test_every_error_has_a_row_and_every_row_an_error():
@@ -39,5 +41,5 @@ def test_every_error_says_what_it_means_and_what_to_do():
 
 
 def test_the_drawing_in_the_code_has_every_error_too():
-    drawing = errors.__doc__ or ""
+    drawing = f"{errors.__doc__}{group_errors.__doc__}"
     assert [name for name in tree() if name not in drawing] == []
