@@ -89,8 +89,8 @@ def _forget_places(group: Group, undone: set[Key]) -> None:
 def _start_sessions(group: Group, now_ms: int, *, anew: bool) -> None:
     for member_id, presence in group.presences.items():
         if anew or presence.heard_at_ms is None:
-            presence.heard_at_ms = presence.polled_at_ms = now_ms
-            presence.polling_until_ms = presence.committed_at_ms = None
+            presence.heard_at_ms = presence.polled_at_ms = presence.committed_at_ms = now_ms
+            presence.polling_until_ms = None
             presence.revoke_by_ms.clear()
         if (held := group.holdings.get(member_id)) is not None:
             by_ms = now_ms + group.members[member_id].options.rebalance_timeout_ms

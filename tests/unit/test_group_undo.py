@@ -87,3 +87,16 @@ def test_a_process_that_was_held_up_begins_all_sessions_anew():
     stage.now += 60_000
     begin(stage.groups, stage.now, 1)
     assert stage.pass_time(999) == ()
+
+
+def test_auto_commit_goes_on_after_the_process_was_held_up():
+    stage = Stage(t=1)
+    stage.join("a", "t", auto_commit_interval_ms=1000)
+    stage.poll("a")
+    stage.poll("a")  # it is done with what it was given first, and then works for long
+    stage.now += 60_000
+    begin(stage.groups, stage.now, 1)
+    stage.pass_time(999)
+    assert stage.committed(T0) is None
+    stage.pass_time(1)
+    assert stage.committed(T0) == 5
