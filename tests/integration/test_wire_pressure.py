@@ -1,12 +1,14 @@
 """Memory stays bounded whatever a client or an app does not take."""
 
 import asyncio
+import gc
+import socket
 from contextlib import suppress
 
 import pytest
 
 from ingest_api.wire import WireLimits
-from tests.support.raw_http import GET, LOOPS, Recorder, reply, serve, wait_for
+from tests.support.raw_http import GET, LOOPS, RawClient, Recorder, reply, serve, wait_for
 
 KIB = 1024
 PATIENT = WireLimits(sweep_s=0.05, linger_s=0.3)
@@ -194,3 +196,12 @@ def test_a_crowd_past_the_bound_is_not_even_answered():
         assert first.ask(GET).status == 200
         first.socket.close()
         second.socket.close()
+
+
+def test_a_client_of_these_tests_that_is_turned_away_while_it_connects_leaves_nothing_open():
+    """What is left open is closed when it is collected, with a warning that fails whatever test runs then."""
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        with pytest.raises(ConnectionRefusedError):
+            RawClient(nobody_listens.getsockname()[1])
+    gc.collect()
