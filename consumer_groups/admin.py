@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster, Offsets
@@ -16,6 +16,7 @@ from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import GroupNotEmpty, InvalidOffset, PartitionUnavailable, UnknownGroup
 from consumer_groups.offset_records import put_offset
+from consumer_groups.progress import Progress, take_progress
 from consumer_groups.rebalance import choose_assignor
 from consumer_groups.records import MemberRecord, OffsetRecord, gone
 from consumer_groups.state import Group, Groups
@@ -23,6 +24,16 @@ from delta_log.names import check_id
 from delta_log.types import PartitionOffsets
 
 State = Literal["Empty", "Stable", "Reconciling", "Dead"]
+
+
+class GroupSummary(NamedTuple):
+    """`assignor` is None where nobody subscribes."""
+
+    group: str
+    state: State
+    generation: int
+    assignor: str | None
+    members: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,7 @@ class GroupDescription:
     assignor: str | None
     members: tuple[MemberDescription, ...]
     committed: tuple[OffsetRecord, ...]
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +79,12 @@ class Reset:
     after: int
 
 
-def list_groups(groups: Groups) -> list[tuple[str, State]]:
-    return sorted((name, state_of(group)) for name, group in groups.by_name.items())
+def list_groups(groups: Groups) -> list[GroupSummary]:
+    return [summarize_group(group) for _, group in sorted(groups.by_name.items())]
+
+
+def summarize_group(group: Group) -> GroupSummary:
+    return GroupSummary(group.name, state_of(group), group.generation, _assignor(group), len(group.members))
 
 
 def state_of(group: Group) -> State:
@@ -82,14 +98,14 @@ def state_of(group: Group) -> State:
 def describe_group(group: Group) -> GroupDescription:
     if not group.table:
         raise UnknownGroup(group.name)
-    subscribers = [group.members[member_id] for member_id in group.holdings]
     return GroupDescription(
         group.name,
         state_of(group),
         group.generation,
-        choose_assignor(subscribers) if subscribers else None,
+        _assignor(group),
         tuple(_describe_member(group, member) for _, member in sorted(group.members.items())),
         tuple(record for _, its in sorted(group.offsets.items()) for _, record in sorted(its.items())),
+        take_progress(group),
     )
 
 
@@ -163,6 +179,11 @@ def _check_nobody_reads(group: Group) -> None:
 
 def _reads(member: MemberRecord) -> bool:
     return member.subscribed or member.manual is not None
+
+
+def _assignor(group: Group) -> str | None:
+    subscribers = [group.members[member_id] for member_id in group.holdings]
+    return choose_assignor(subscribers) if subscribers else None
 
 
 def _describe_member(group: Group, member: MemberRecord) -> MemberDescription:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Self, TypeVar
 
 from consumer_groups import admin
-from consumer_groups.admin import GroupDescription, Reset, State, Target
+from consumer_groups.admin import GroupDescription, GroupSummary, Reset, Target
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster
 from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek, read_committed
@@ -41,9 +42,11 @@ from consumer_groups.membership import (
 )
 from consumer_groups.polling import Poll
 from consumer_groups.polls import End, Polled, Polls
+from consumer_groups.progress import take_progress
 from consumer_groups.reading import Room
 from consumer_groups.records import OffsetRecord
 from consumer_groups.state import Group, Groups
+from consumer_groups.statistics import GroupSample, GroupStatistics
 from consumer_groups.storage import GROUPS, OFFSETS, TABLES, records_of_groups, records_of_offsets
 from consumer_groups.subscribing import (
     Assign,
@@ -63,6 +66,8 @@ _log = logging.getLogger("lakelog")
 _THREADS: Final = 4
 _CLOSING_S: Final = 5.0
 _RETENTION_EVERY_MS: Final = 600_000
+#: So many groups are looked at before others have their turn.
+_AT_ONCE: Final = 50
 
 T = TypeVar("T")
 Cmd = TypeVar("Cmd", Assign, Commit, Heartbeat, Seek, Subscribe, Unsubscribe)
@@ -181,7 +186,10 @@ class Coordinator:
         self._polls.lose(group, member_id, answer)
 
     async def commit(self, group: str, command: Commit) -> Answer[dict[TopicPartition, int]]:
-        return await self._do_at(group, command, decide_commit)
+        began = time.perf_counter()
+        answer = await self._do_at(group, command, decide_commit)
+        self._durable.meter.seconds.add(time.perf_counter() - began)
+        return answer
 
     async def seek(self, group: str, command: Seek) -> Answer[None]:
         return await self._do_at(group, command, decide_seek)
@@ -191,8 +199,19 @@ class Coordinator:
 
     # --- groups from outside
 
-    async def list_groups(self) -> list[tuple[str, State]]:
-        return admin.list_groups(self._durable.groups)
+    async def list_groups(self) -> list[GroupSummary]:
+        return [admin.summarize_group(group) async for group in self._each(sorted(self._durable.groups.by_name))]
+
+    async def statistics(self, most_groups: int, most_partitions: int) -> GroupStatistics:
+        """What is counted, and the first groups by name: so many, with the progress of so many partitions."""
+        names = sorted(self._durable.groups.by_name)
+        samples: list[GroupSample] = []
+        async for group in self._each(names[:most_groups]):
+            progress = take_progress(group)
+            most_partitions -= progress.partitions
+            samples.append(GroupSample(admin.summarize_group(group), progress if most_partitions >= 0 else None))
+        meter = self._durable.meter
+        return GroupStatistics(len(names), tuple(samples), meter.commits, meter.rebalances, meter.seconds.freeze())
 
     async def describe(self, group: str) -> Answer[GroupDescription]:
         return await self._look(group, admin.describe_group)
@@ -301,6 +320,14 @@ class Coordinator:
     async def _look(self, group: str, read: Callable[[Group], T]) -> Answer[T]:
         """What is durable: it waits as a decision does."""
         return await self._do(group, lambda known: Decision(known.name, read(known), known.generation))
+
+    async def _each(self, names: Sequence[str]) -> AsyncGenerator[Group]:
+        """Those that are still there. What a caller does between two of them delays everybody."""
+        for number, name in enumerate(names):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if (group := self._durable.groups.by_name.get(name)) is not None:
+                yield group
 
     async def _do_all(self, groups: Collection[str], decide: Callable[[Group], Decision[Any]]) -> bool:
         """For each group by itself; what cannot be stored now is decided again when it is due again."""

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from consumer_groups.decision import Decision, apply, hear, undo
 from consumer_groups.records import Record
 from consumer_groups.state import Group, Groups
+from consumer_groups.statistics import GroupMeter
 from consumer_groups.storage import row_of
 from delta_log import LakelogError, Ledger
 from delta_log.errors import Closed
@@ -48,6 +49,7 @@ class DurableGroups:
 
     def __init__(self, groups: Groups, ledger: Ledger, clock_ms: Callable[[], int], listener: Listener) -> None:
         self.groups = groups
+        self.meter = GroupMeter()
         self._ledger = ledger
         self._clock_ms = clock_ms
         self._listener = listener
@@ -66,8 +68,10 @@ class DurableGroups:
         """
         while self._mended is not None:
             await asyncio.shield(self._mended)
+        known = self.groups.get(group)
+        generation = known.generation
         try:
-            decision = decide(self.groups.get(group))
+            decision = decide(known)
         except LakelogError:
             if member_id is not None:
                 hear(self.groups, group, member_id, self._clock_ms())
@@ -78,6 +82,8 @@ class DurableGroups:
         else:
             self.note(decision)
         await self._settled(group)
+        if decision.records:
+            self.meter.stored(decision, generation)
         return decision
 
     def note(self, decision: Decision[Any]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from consumer_groups import errors
 from consumer_groups.admin import (
     Found,
+    GroupSummary,
     Reset,
     Shift,
     decide_delete,
@@ -44,7 +45,7 @@ def test_a_group_has_a_state():
     stage.poll("a")
     stage.join("b", "t")
     assert state_of(stage.group) == "Reconciling"
-    assert list_groups(stage.groups) == [("g", "Reconciling")]
+    assert list_groups(stage.groups) == [GroupSummary("g", "Reconciling", 2, "range", 2)]
 
 
 def test_a_group_is_described_with_its_members_and_offsets():

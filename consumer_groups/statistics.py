@@ -1,0 +1,50 @@
+"""What is counted about groups, by the loop that owns them: plain numbers, read when somebody asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from consumer_groups.admin import GroupSummary
+from consumer_groups.decision import Decision
+from consumer_groups.progress import Progress
+from consumer_groups.records import OffsetRecord
+from delta_log.statistics import Distribution, Histogram
+
+COMMIT_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSample:
+    """`progress` is None where there was no room left for it."""
+
+    summary: GroupSummary
+    progress: Progress | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """All groups at about one moment, and a sample of them."""
+
+    groups: int
+    samples: tuple[GroupSample, ...]
+    commits: int
+    rebalances: int
+    commit_seconds: Distribution
+
+
+class GroupMeter:
+    """`commits` are changes that stored offsets, whoever asked; `seconds` is how long members waited for theirs."""
+
+    __slots__ = ("commits", "rebalances", "seconds")
+
+    def __init__(self) -> None:
+        self.commits = self.rebalances = 0
+        self.seconds = Histogram(COMMIT_BOUNDS_S)
+
+    def stored(self, decision: Decision[object], generation: int) -> None:
+        """A decision is durable; `generation` is the group's before it."""
+        if decision.generation > generation:
+            self.rebalances += 1
+        if any(type(record) is OffsetRecord for record in decision.records):
+            self.commits += 1
