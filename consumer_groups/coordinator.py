@@ -27,7 +27,7 @@ from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster
 from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek, read_committed
 from consumer_groups.deadlines import Deadlines
-from consumer_groups.decision import Decision, begin
+from consumer_groups.decision import Decision, begin, hear
 from consumer_groups.durable import DurableGroups
 from consumer_groups.expiry import decide_expiry
 from consumer_groups.membership import (
@@ -36,14 +36,16 @@ from consumer_groups.membership import (
     Join,
     Joined,
     Leave,
+    asking,
     decide_heartbeat,
     decide_join,
     decide_leave,
 )
+from consumer_groups.options import Options
 from consumer_groups.polling import Poll
 from consumer_groups.polls import End, Polled, Polls
 from consumer_groups.progress import take_progress
-from consumer_groups.reading import Room
+from consumer_groups.reading import Lender
 from consumer_groups.records import OffsetRecord
 from consumer_groups.state import Group, Groups
 from consumer_groups.statistics import GroupSample, GroupStatistics
@@ -145,7 +147,29 @@ class Coordinator:
         opened._deadlines.begin()
         return opened
 
+    @property
+    def now_ms(self) -> int:
+        """What `until_ms` counts from."""
+        return self._clock_ms()
+
     # --- members
+
+    def heard(self, group: str, member_id: str) -> None:
+        """A request of a member came, whatever it asks for and whatever becomes of it: it lives."""
+        hear(self._durable.groups, group, member_id, self._clock_ms())
+
+    def peek(self, group: str, member_id: str) -> Options | None:
+        """What a member was told when it was created, perhaps not durably yet; None where there is none."""
+        member = self._durable.groups.get(group).members.get(member_id)
+        return None if member is None else member.options
+
+    async def check(self, group: str, member_id: str, generation: int | None = None) -> Answer[None]:
+        """Refuse whoever is no member, or its past."""
+
+        def look(known: Group) -> None:
+            asking(known, member_id, generation)
+
+        return await self._look(group, look)
 
     async def join(self, group: str, command: Join) -> Answer[Joined]:
         return await self._do(group, lambda known: decide_join(known, command, self._cluster, self._clock_ms()))
@@ -177,8 +201,11 @@ class Coordinator:
 
     # --- records and offsets
 
-    async def poll(self, group: str, command: Poll, room: Room, ends: Iterable[End] = ()) -> Polled:
-        """As soon as there is a record; without any at `until_ms`, when one of `ends` is done, or when we close."""
+    async def poll(self, group: str, command: Poll, room: Lender, ends: Iterable[End] = ()) -> Polled:
+        """As soon as there is enough; without any record at `until_ms`, when one of `ends` is done, or when we close.
+
+        Of what is given `room` stays lent.
+        """
         return await self._polls.poll(group, command, room, ends)
 
     def answer_lost(self, group: str, member_id: str, answer: int) -> None:

@@ -22,6 +22,7 @@ from consumer_groups.draft import Draft
 from consumer_groups.errors import NoOffset
 from consumer_groups.membership import asking, came_back
 from consumer_groups.offset_records import beneath, commit_all_owed, put_resolved, put_sought, start_of
+from consumer_groups.options import Options
 from consumer_groups.presence import AutoCommitted, Delivered, Idle, Placed, Polling
 from consumer_groups.rebalance import release_revoked, retarget
 from consumer_groups.records import MemberRecord
@@ -35,10 +36,13 @@ MANUAL: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Poll:
+    """Of what is `paused` nothing is given now."""
+
     member_id: str
     until_ms: int
     generation: int | None = None
     received: int | None = None
+    paused: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,8 @@ class Delivery:
     answer: int
 
 
-def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> Decision[None]:
+def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> Decision[Options]:
+    """Answers what the member was told when it was created, as of this poll."""
     member = asking(group, command.member_id, command.generation)
     presence = group.presences[member.member_id]
     draft = Draft(group, cluster, now_ms)
@@ -107,7 +112,7 @@ def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> D
     if held is not None and held.revoking:
         release_revoked(draft, member, held.revoking, came_back=not lost)
     draft.notes.insert(0, Polling(member.member_id, now_ms, command.until_ms, lost))
-    return draft.decide(None)
+    return draft.decide(options)
 
 
 def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[FetchPlan]:

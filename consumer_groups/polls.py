@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 from consumer_groups.cluster import Cluster, Offsets
 from consumer_groups.decision import Decision
 from consumer_groups.durable import DurableGroups
+from consumer_groups.gathering import Gathering
 from consumer_groups.polling import (
     Fetch,
     FetchPlan,
@@ -27,7 +28,7 @@ from consumer_groups.polling import (
     decide_idle,
     decide_poll,
 )
-from consumer_groups.reading import Room, look_up, read_in_turn
+from consumer_groups.reading import Lender, look_up, read_in_turn
 from consumer_groups.state import Group
 from delta_log import Fetched, LakelogError, Log
 from delta_log.errors import Closed, UnknownPartition, UnknownTopic
@@ -66,6 +67,20 @@ class Wake:
             self._loop.call_soon_threadsafe(self.event.set)
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What may end a poll's wait, by the time of the loop: none is moved by whoever sets a clock.
+
+    Until `enough_s` it waits for as much as is wanted at least, then until `until_s` for anything at all.
+    """
+
+    wake: Wake
+    ends: tuple[End, ...]
+    until_s: float
+    enough_s: float
+    gathering: Gathering
+
+
 class Polls:
     """All polls of a process. `cluster` is the topics as they are when it is asked."""
 
@@ -87,20 +102,28 @@ class Polls:
         self._waiting: dict[tuple[str, str], set[Wake]] = {}
         self._closing = False
 
-    async def poll(self, group: str, command: Poll, room: Room, ends: Iterable[End] = ()) -> Polled:
-        """Records, as soon as there are any; none at the command's time, or when one of `ends` is done."""
-        member_id = command.member_id
-        await self._durable.do(
+    async def poll(self, group: str, command: Poll, room: Lender, ends: Iterable[End] = ()) -> Polled:
+        """Records, as soon as there are enough; none at the command's time, or when one of `ends` is done.
+
+        Of what is given `room` stays lent.
+        """
+        began_s, member_id = asyncio.get_running_loop().time(), command.member_id
+        decision = await self._durable.do(
             group,
             lambda known: decide_poll(known, command, self._cluster(), self._clock_ms()),
             member_id=member_id,
         )
         key, wake, several = (group, member_id), Wake(), tuple(ends)
+        enough_s, gathering = (
+            began_s + decision.reply.fetch_max_wait_ms / 1000,
+            Gathering(decision.reply.fetch_min_bytes),
+        )
+        wait = Wait(wake, several, self._until_s(command), enough_s, gathering)
         self._waiting.setdefault(key, set()).add(wake)
         for end in several:
             end.add_done_callback(wake.ring)
         try:
-            return await self._until_read(group, command, room, wake, several)
+            return await self._until_read(group, command, room, wait)
         except BaseException:
             self._end(group, member_id, None)
             raise
@@ -132,52 +155,69 @@ class Polls:
         self._closing = True
         self.wake_all()
 
-    async def _until_read(self, group: str, command: Poll, room: Room, wake: Wake, ends: tuple[End, ...]) -> Polled:
+    async def _until_read(self, group: str, command: Poll, room: Lender, wait: Wait) -> Polled:
         member_id = command.member_id
         while True:
-            wake.event.clear()
-            plan = await self._plan(group, member_id)
-            if plan.reads:
+            wait.wake.event.clear()
+            plan = await self._plan(group, command)
+            now_s = asyncio.get_running_loop().time()
+            gone = any(end.done() for end in wait.ends)
+            over = gone or self._closing or now_s >= wait.until_s
+            if not plan.reads:
+                pause_s, waits = wait.until_s - now_s, plan.waits
+            elif over or now_s >= wait.enough_s or await self._is_enough(plan, room, wait.gathering):
                 polled = await self._read(group, member_id, plan, room)
                 if polled is not None:
                     return polled
-            gone = any(end.done() for end in ends)
-            now_ms = self._clock_ms()
-            if gone or self._closing or now_ms >= command.until_ms:
-                return self._end(group, member_id, None if gone else now_ms)
-            if plan.reads:
-                await asyncio.sleep(_MOVING_S)
+                pause_s, waits = _MOVING_S, ()
             else:
-                await self._sleep(wake, plan.waits, (command.until_ms - now_ms) / 1000)
+                pause_s, waits = min(wait.enough_s, wait.until_s) - now_s, (*plan.waits, *wait.gathering.waits())
+            if over:
+                return self._end(group, member_id, None if gone else self._clock_ms())
+            await self._sleep(wait.wake, waits, pause_s)
 
-    async def _plan(self, group: str, member_id: str) -> FetchPlan:
+    async def _plan(self, group: str, asked: Poll) -> FetchPlan:
         """Where to read; times are looked up first, once."""
-        command = Fetch(member_id)
+        command = Fetch(asked.member_id, asked.paused)
         decision = await self._durable.do(group, lambda known: self._decide_fetch(known, command))
         if decision.reply.lookups:
             found = await self._run(lambda: look_up(self._log, decision.reply.lookups))
-            command = Fetch(member_id, found=found)
+            command = Fetch(asked.member_id, asked.paused, found)
             decision = await self._durable.do(group, lambda known: self._decide_fetch(known, command))
         return decision.reply
+
+    async def _is_enough(self, plan: FetchPlan, room: Lender, gathering: Gathering) -> bool:
+        if gathering.wants_any:
+            return True
+        allowed = room.take()
+        try:
+            return await self._run(lambda: gathering.count(self._log, plan.reads, allowed))
+        finally:
+            room.end()
 
     def _decide_fetch(self, group: Group, command: Fetch) -> Decision[FetchPlan]:
         return decide_fetch(group, command, self._cluster(), self._offsets, self._clock_ms())
 
-    async def _read(self, group: str, member_id: str, plan: FetchPlan, room: Room) -> Polled | None:
+    async def _read(self, group: str, member_id: str, plan: FetchPlan, room: Lender) -> Polled | None:
         """None if nothing that was read may be given: it moved meanwhile, or went away.
 
         What is given rests on what was durable before it was read, so it waits for nothing that came later.
         """
-        pieces = await self._run(lambda: read_in_turn(self._log, plan.reads, room))
+        allowed = room.take()
+        pieces = await self._run(lambda: read_in_turn(self._log, plan.reads, allowed))
         taken = tuple(piece.taken for piece in pieces)
         known = self._durable.groups.get(group)
         decision = decide_delivery(known, member_id, taken, self._cluster(), self._clock_ms())
         self._durable.note(decision)
         accepted = decision.reply.accepted
         if not accepted:
+            room.end()
             return None
         given = tuple(piece.fetched for piece in pieces if piece.taken in accepted)
         return Polled(given, decision.reply.answer, decision.generation)
+
+    def _until_s(self, command: Poll) -> float:
+        return asyncio.get_running_loop().time() + (command.until_ms - self._clock_ms()) / 1000
 
     async def _sleep(self, wake: Wake, waits: tuple[Read, ...], seconds: float) -> None:
         cancels: list[Callable[[], None]] = []

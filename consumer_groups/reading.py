@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.polling import Lookup, Read, Taken
@@ -18,6 +18,19 @@ class Room:
 
     records: int
     bytes: int
+
+    def take(self) -> Self:
+        return self
+
+    def end(self) -> None:
+        """It is nobody else's."""
+
+
+class Lender(Protocol):
+    """Lends room for one answer at a time, as much as there is; whoever waits gives it back."""
+
+    def take(self) -> Room: ...
+    def end(self) -> None: ...
 
 
 class Piece(NamedTuple):
