@@ -19,6 +19,7 @@ from ingest_api import produce_operations, read_operations, routes_operations, r
 from ingest_api.call import Call, Receive, Reply, Scope, Send
 from ingest_api.edge import Edge
 from ingest_api.errors import Refusal
+from ingest_api.groups import native
 from ingest_api.openapi import document
 from ingest_api.operations import Operation
 from ingest_api.tier import Tier
@@ -49,7 +50,7 @@ def create_app(tier: Tier) -> App:
 
 def list_operations(tier: Tier) -> list[Operation]:
     """Every route there is."""
-    modules = (produce_operations, read_operations, routes_topics, routes_producers, routes_operations, v3)
+    modules = (produce_operations, read_operations, routes_topics, routes_producers, native, routes_operations, v3)
     return [operation for module in modules for operation in module.operations(tier)]
 
 

@@ -6,6 +6,7 @@ The sentences around the tables are written by hand; what stands between the two
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from delta_log import Log
 from ingest_api.app import list_operations
 from ingest_api.bodies import Bodies
 from ingest_api.openapi import ERRORS
+from ingest_api.opening import close_groups, open_groups
 from ingest_api.operations import Operation
 from ingest_api.parameters import Parameter
 from ingest_api.read_room import ReadRoom
@@ -31,6 +33,7 @@ TITLES = {
     "topics": "Topics",
     "records": "Records",
     "produce": "Producers",
+    "groups": "Consumer groups",
     "v3": "v3",
     "operations": "Operations",
 }
@@ -40,8 +43,12 @@ def declared_operations() -> list[Operation]:
     """Every route of a server with the default settings."""
     settings = ServerSettings()
     bodies, room = Bodies(settings.max_body_bytes, settings.max_bodies_bytes), ReadRoom(settings.max_reads_bytes)
-    with Log.open("memory://") as log, ThreadPoolExecutor(1) as threads:
-        return list_operations(Tier(log, settings, bodies, room, Watch(), threads))
+    with Log.open("memory://") as log, ThreadPoolExecutor(1) as threads, asyncio.Runner() as runner:
+        groups = runner.run(open_groups(log, settings))
+        try:
+            return list_operations(Tier(log, groups, settings, bodies, room, Watch(), threads))
+        finally:
+            runner.run(close_groups(groups))
 
 
 def render_tables(operations: Sequence[Operation]) -> str:
