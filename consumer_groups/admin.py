@@ -46,10 +46,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    group: str
-    state: State
-    generation: int
-    assignor: str | None
+    summary: GroupSummary
     members: tuple[MemberDescription, ...]
     committed: tuple[OffsetRecord, ...]
     progress: Progress
@@ -84,7 +81,9 @@ def list_groups(groups: Groups) -> list[GroupSummary]:
 
 
 def summarize_group(group: Group) -> GroupSummary:
-    return GroupSummary(group.name, state_of(group), group.generation, _assignor(group), len(group.members))
+    subscribers = [group.members[member_id] for member_id in group.holdings]
+    assignor = choose_assignor(subscribers) if subscribers else None
+    return GroupSummary(group.name, state_of(group), group.generation, assignor, len(group.members))
 
 
 def state_of(group: Group) -> State:
@@ -99,10 +98,7 @@ def describe_group(group: Group) -> GroupDescription:
     if not group.table:
         raise UnknownGroup(group.name)
     return GroupDescription(
-        group.name,
-        state_of(group),
-        group.generation,
-        _assignor(group),
+        summarize_group(group),
         tuple(_describe_member(group, member) for _, member in sorted(group.members.items())),
         tuple(record for _, its in sorted(group.offsets.items()) for _, record in sorted(its.items())),
         take_progress(group),
@@ -179,11 +175,6 @@ def _check_nobody_reads(group: Group) -> None:
 
 def _reads(member: MemberRecord) -> bool:
     return member.subscribed or member.manual is not None
-
-
-def _assignor(group: Group) -> str | None:
-    subscribers = [group.members[member_id] for member_id in group.holdings]
-    return choose_assignor(subscribers) if subscribers else None
 
 
 def _describe_member(group: Group, member: MemberRecord) -> MemberDescription:

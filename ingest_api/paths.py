@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from ingest_api.call import Call
 from ingest_api.errors import UNKNOWN_PARTITION, Refusal
 from ingest_api.operations import PATH_KINDS
@@ -13,3 +15,9 @@ def read_partition(call: Call) -> int:
     if partition is None:
         raise Refusal(404, f"{call.path['topic']} has no partition {text[:32]!r}", code=UNKNOWN_PARTITION)
     return partition
+
+
+def segment(name: str) -> str:
+    """A name as one part of a path; `.` and `..` would be steps to whoever follows a link."""
+    quoted = quote(name, safe="")
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted

@@ -154,11 +154,12 @@ def show_summary(given: GroupSummary) -> GroupEntry:
 
 
 def show_group(given: GroupDescription, partitions: Sequence[PartitionProgress]) -> GroupView:
+    summary = given.summary
     return GroupView(
-        given.group,
-        given.state,
-        given.generation,
-        given.assignor,
+        summary.group,
+        summary.state,
+        summary.generation,
+        summary.assignor,
         total_lag(partitions),
         [_show_member(each) for each in given.members],
         [_show_progress(each) for each in partitions],

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ingest_api.operations import Operation
 from ingest_api.tier import Tier
-from ingest_api.v3 import clusters, configs, partitions, records, records_batch, topics
+from ingest_api.v3 import clusters, configs, groups, partitions, records, records_batch, topics
 
 __all__ = ["operations"]
 
 
 def operations(tier: Tier) -> list[Operation]:
     """Every route of v3."""
-    modules = (clusters, topics, configs, partitions, records, records_batch)
+    modules = (clusters, topics, configs, partitions, groups, records, records_batch)
     return [operation for module in modules for operation in module.operations(tier)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from consumer_groups.errors import UnknownGroup
 from delta_log.errors import InvalidRequest, RecordTooLarge, UnknownPartition, UnknownTopic
 from ingest_api.call import Call, Reply
-from ingest_api.errors import UNKNOWN_PARTITION, Refusal
+from ingest_api.errors import UNKNOWN_PARTITION, Refusal, row_of
 from ingest_api.forwarded import address_of
 from ingest_api.json_bodies import check_accepts_json
 from ingest_api.operations import Content, Method, Operation, Says
@@ -54,6 +55,8 @@ def translate(error: InvalidRequest) -> Refusal:
         return Refusal(404, str(error), code=UNKNOWN_TOPIC)
     if isinstance(error, UnknownPartition):
         return Refusal(404, str(error), code=UNKNOWN_PARTITION)
+    if isinstance(error, UnknownGroup):
+        return Refusal(404, str(error), code=row_of(error).code)
     if isinstance(error, RecordTooLarge):
         what = f"the record has {error.size} bytes, more than max.message.bytes={error.limit}"
         return Refusal(400, what, code=BAD_REQUEST)

@@ -1,7 +1,7 @@
 """What v3 answers with: Confluent's resources, each with links to itself and to what belongs to it. Pure.
 
 A link leads on, but where Confluent's schema requires the member and there is no such resource here: access control,
-settings and replicas of brokers, groups, reassignments. Clients made from that schema refuse an answer without it.
+settings and replicas of brokers, reassignments. Clients made from that schema refuse an answer without it.
 """
 
 from __future__ import annotations
@@ -138,11 +138,11 @@ class View:
 
     def __init__(self, base: str, cluster: str, broker: int) -> None:
         self._clusters = f"{base}/v3/clusters"
-        self._cluster = cluster
-        self._broker = broker
+        self.cluster_id = cluster
+        self.broker_id = broker
 
     def listed(self, kind: str, path: str, data: list[T]) -> Listed[T]:
-        return Listed(f"{kind}List", ListMetadata(self._link(path)), data)
+        return Listed(f"{kind}List", ListMetadata(self.link(path)), data)
 
     def clusters(self) -> Listed[Cluster]:
         return Listed("KafkaClusterList", ListMetadata(self._clusters), [self.cluster()])
@@ -150,52 +150,50 @@ class View:
     def cluster(self) -> Cluster:
         return Cluster(
             "KafkaCluster",
-            self._metadata("", ""),
-            self._cluster,
-            self._related(f"/brokers/{self._broker}"),
-            self._related("/acls"),
-            self._related("/brokers"),
-            self._related("/broker-configs"),
-            self._related("/consumer-groups"),
-            self._related("/topics"),
-            self._related("/topics/-/partitions/-/reassignment"),
+            self.metadata("", ""),
+            self.cluster_id,
+            self.related(f"/brokers/{self.broker_id}"),
+            self.related("/acls"),
+            self.related("/brokers"),
+            self.related("/broker-configs"),
+            self.related("/consumer-groups"),
+            self.related("/topics"),
+            self.related("/topics/-/partitions/-/reassignment"),
         )
 
     def broker(self, host: str, port: int) -> Broker:
-        path = f"/brokers/{self._broker}"
+        path = f"/brokers/{self.broker_id}"
         return Broker(
             "KafkaBroker",
-            self._metadata(path, f"/broker={self._broker}"),
-            self._cluster,
-            self._broker,
+            self.metadata(path, f"/broker={self.broker_id}"),
+            self.cluster_id,
+            self.broker_id,
             host,
             port,
-            self._related(f"{path}/configs"),
-            self._related(f"{path}/partition-replicas"),
+            self.related(f"{path}/configs"),
+            self.related(f"{path}/partition-replicas"),
         )
 
     def topic(self, name: str, partitions: int) -> Topic:
         path = f"/topics/{name}"
         return Topic(
             "KafkaTopic",
-            self._metadata(path, f"/topic={name}"),
-            self._cluster,
+            self.metadata(path, f"/topic={name}"),
+            self.cluster_id,
             name,
             name.startswith("__"),
             1,
             partitions,
-            self._related(f"{path}/partitions"),
-            self._related(f"{path}/configs"),
-            self._related(f"{path}/partitions/-/reassignment"),
+            self.related(f"{path}/partitions"),
+            self.related(f"{path}/configs"),
+            self.related(f"{path}/partitions/-/reassignment"),
         )
 
     def config(self, topic: TopicInfo, setting: Described) -> Config:
         return Config(
             "KafkaTopicConfig",
-            self._metadata(
-                f"/topics/{topic.name}/configs/{setting.name}", f"/topic={topic.name}/config={setting.name}"
-            ),
-            self._cluster,
+            self.metadata(f"/topics/{topic.name}/configs/{setting.name}", f"/topic={topic.name}/config={setting.name}"),
+            self.cluster_id,
             topic.name,
             setting.name,
             setting.value,
@@ -210,40 +208,40 @@ class View:
         path = f"/topics/{topic}/partitions/{number}"
         return Partition(
             "KafkaPartition",
-            self._metadata(path, f"/topic={topic}/partition={number}"),
-            self._cluster,
+            self.metadata(path, f"/topic={topic}/partition={number}"),
+            self.cluster_id,
             topic,
             number,
-            self._related(f"{path}/replicas/{self._broker}"),
-            self._related(f"{path}/replicas"),
-            self._related(f"{path}/reassignment"),
+            self.related(f"{path}/replicas/{self.broker_id}"),
+            self.related(f"{path}/replicas"),
+            self.related(f"{path}/reassignment"),
         )
 
     def offsets(self, topic: str, number: int, earliest: int, latest: int) -> PartitionOffsets:
         path, name = f"/topics/{topic}/partitions/{number}/offset", f"/topic={topic}/partition={number}/offset"
-        metadata = self._metadata(path, name)
+        metadata = self.metadata(path, name)
         kind = "KafkaPartitionWithOffsets"
-        return PartitionOffsets(kind, metadata, self._cluster, topic, number, earliest, latest)
+        return PartitionOffsets(kind, metadata, self.cluster_id, topic, number, earliest, latest)
 
     def replica(self, topic: str, number: int) -> Replica:
-        path = f"/topics/{topic}/partitions/{number}/replicas/{self._broker}"
+        path = f"/topics/{topic}/partitions/{number}/replicas/{self.broker_id}"
         return Replica(
             "KafkaReplica",
-            self._metadata(path, f"/topic={topic}/partition={number}/replica={self._broker}"),
-            self._cluster,
+            self.metadata(path, f"/topic={topic}/partition={number}/replica={self.broker_id}"),
+            self.cluster_id,
             topic,
             number,
-            self._broker,
+            self.broker_id,
             is_leader=True,
             is_in_sync=True,
-            broker=self._related(f"/brokers/{self._broker}"),
+            broker=self.related(f"/brokers/{self.broker_id}"),
         )
 
-    def _metadata(self, path: str, name: str) -> Metadata:
-        return Metadata(self._link(path), f"crn:///kafka={self._cluster}{name}")
+    def metadata(self, path: str, name: str) -> Metadata:
+        return Metadata(self.link(path), f"crn:///kafka={self.cluster_id}{name}")
 
-    def _link(self, path: str) -> str:
-        return f"{self._clusters}/{self._cluster}{path}"
+    def link(self, path: str) -> str:
+        return f"{self._clusters}/{self.cluster_id}{path}"
 
-    def _related(self, path: str) -> Related:
-        return Related(self._link(path))
+    def related(self, path: str) -> Related:
+        return Related(self.link(path))

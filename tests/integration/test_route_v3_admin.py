@@ -45,7 +45,6 @@ def links(of: Any, kind: str = "", member: str = "") -> list[tuple[str, str, str
 REQUIRED = {
     ("KafkaCluster", "acls"),
     ("KafkaCluster", "broker_configs"),
-    ("KafkaCluster", "consumer_groups"),
     ("KafkaCluster", "partition_reassignments"),
     ("KafkaBroker", "configs"),
     ("KafkaBroker", "partition_replicas"),

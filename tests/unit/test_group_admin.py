@@ -57,7 +57,7 @@ def test_a_group_is_described_with_its_members_and_offsets():
     stage.commit("a", {T1: 2})
     stage.join("b", "t")
     described = describe_group(stage.group)
-    assert (described.assignor, described.generation) == ("range", 2)
+    assert described.summary == GroupSummary("g", "Reconciling", 2, "range", 2)
     a, b = described.members
     assert (a.assigned, a.revoking, a.target) == ((T0,), (T1,), (T0,))
     assert (b.assigned, b.revoking, b.target) == ((), (), (T1,))
