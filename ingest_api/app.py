@@ -19,7 +19,7 @@ from ingest_api import produce_operations, read_operations, routes_operations, r
 from ingest_api.call import Call, Receive, Reply, Scope, Send
 from ingest_api.edge import Edge
 from ingest_api.errors import Refusal
-from ingest_api.groups import native
+from ingest_api.groups import consumers, native
 from ingest_api.openapi import document
 from ingest_api.operations import Operation
 from ingest_api.tier import Tier
@@ -29,7 +29,9 @@ VERSION: Final = "2.0"
 #: What a page's script may read of an answer, beside what it always may.
 EXPOSED: Final = (
     "ETag",
+    "Lakelog-Answer",
     "Lakelog-End-Offset",
+    "Lakelog-Generation",
     "Lakelog-Log-Start-Offset",
     "Lakelog-Next-Offset",
     "Lakelog-Next-Offsets",
@@ -50,7 +52,8 @@ def create_app(tier: Tier) -> App:
 
 def list_operations(tier: Tier) -> list[Operation]:
     """Every route there is."""
-    modules = (produce_operations, read_operations, routes_topics, routes_producers, native, routes_operations, v3)
+    records = (produce_operations, read_operations, routes_topics, routes_producers)
+    modules = (*records, consumers, native, routes_operations, v3)
     return [operation for module in modules for operation in module.operations(tier)]
 
 

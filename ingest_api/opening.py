@@ -46,7 +46,11 @@ async def open_all(settings: ServerSettings, threads: Executor, open_log: Callab
 
 async def open_groups(log: Log, settings: ServerSettings) -> Coordinator:
     return await Coordinator.open(
-        log, wall_clock_ms, lambda: f"lakelog-{uuid.uuid4()}", retention_ms=settings.offsets_retention_ms
+        log,
+        wall_clock_ms,
+        lambda: f"lakelog-{uuid.uuid4()}",
+        custom_assignors=settings.assignors,
+        retention_ms=settings.offsets_retention_ms,
     )
 
 

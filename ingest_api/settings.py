@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from consumer_groups.upkeep import OFFSETS_RETENTION_MS
 from delta_log import topic_settings
 from delta_log.topic_settings import INT64_MAX, OneOf, Whole
-from ingest_api.settings_checks import Check, Flag, Options, Origins, Text
+from ingest_api.settings_checks import Check, Flag, Functions, Options, Origins, Text
 
 _MIB: Final = 1024 * 1024
 _DAY_MS: Final = 86_400_000
@@ -92,6 +92,8 @@ class ServerSettings:
 
     offsets_retention_ms: int = _row(OFFSETS_RETENTION_MS, Whole(1000, INT64_MAX), group=_GROUPS,
         doc="How long offsets of a group without members, or of topics that it no longer reads, are kept.")
+    assignors: tuple[str, ...] = _row((), Functions(), group=_GROUPS, metavar="FUNCTIONS",
+        doc="The functions that `partition.assignment.strategy` may name beside the assignors that there are.")
 
     max_body_bytes: int = _row(64 * _MIB, Whole(1024, 2**31 - 1), group=_LIMITS,
         doc="The largest body of a request, also after it was decompressed.")

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 _LINE: Final = re.compile(r"[^\x00-\x1f\x7f]{1,4096}")
+_FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _ORIGIN: Final = re.compile(r"\*|https?://[A-Za-z0-9.\-\[\]:]+")
 
 
@@ -52,6 +53,18 @@ class Origins:
 
     def __str__(self) -> str:
         return "* or origins with commas between them, each as http://host or https://host:port"
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """A list of functions by where they are, or its members with commas between them."""
+
+    def __call__(self, given: object) -> tuple[str, ...] | None:
+        names = _split(given)
+        return names if names is not None and all(map(_FUNCTION.fullmatch, names)) else None
+
+    def __str__(self) -> str:
+        return "functions with commas between them, each as package.module:function"
 
 
 @dataclass(frozen=True, slots=True)

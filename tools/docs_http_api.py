@@ -33,6 +33,7 @@ TITLES = {
     "topics": "Topics",
     "records": "Records",
     "produce": "Producers",
+    "consumers": "Consumer instances",
     "groups": "Consumer groups",
     "v3": "v3",
     "operations": "Operations",

@@ -26,6 +26,7 @@ def other_value(setting: Setting) -> object:
     candidates: list[object] = [
         "true", setting.default + 1 if isinstance(setting.default, int) else None, 1, "0.25", "text", "json", "debug",
         "off", "lz4", "LogAppendTime", "compact", "murmur3", "sticky", "a=b", "http://example.org",
+        "some.module:function",
     ]  # fmt: skip
     for given in candidates:
         value = None if given is None else setting.check(given)
@@ -103,6 +104,12 @@ def test_origins_are_a_list_or_have_commas_between_them():
     assert choose(environment=given).settings.cors_origins == expected
 
 
+def test_assignors_are_a_list_or_have_commas_between_them():
+    expected = ("mine.assignors:first", "other:second")
+    assert choose('assignors = ["mine.assignors:first", "other:second"]').settings.assignors == expected
+    assert choose(environment={"LAKELOG_ASSIGNORS": "mine.assignors:first, other:second"}).settings.assignors == expected
+
+
 @pytest.mark.parametrize(
     ("file", "sentence"),
     [
@@ -123,6 +130,8 @@ def test_origins_are_a_list_or_have_commas_between_them():
         ("store_option = 5", "store_option cannot be what is given: it must be KEY=VALUE, each key once"),
         ('cors_origins = "example.org"', "cors_origins cannot be 'example.org': it must be * or origins"),
         ("cors_origins = 5", "cors_origins cannot be 5: it must be * or origins"),
+        ('assignors = "range"', "assignors cannot be 'range': it must be functions with commas between them"),
+        ('assignors = ["os:system(1)"]', "assignors cannot be ['os:system(1)']: it must be functions with commas"),
         ("max_bodies_bytes = 2048", "max_bodies_bytes=2048 cannot be below max_body_bytes=67108864"),
         ("topic.min.compaction.lag.ms = 9\ntopic.max.compaction.lag.ms = 8", "topic.min.compaction.lag.ms=9 cannot be"),
         ("port = [1", "file my.toml: it is not TOML: "),

@@ -1,0 +1,77 @@
+"""What all routes of a consumer instance have in common: who asks, by path and headers, and what every answer says.
+
+Whoever asks lives, whatever becomes of the request. It must not know what any route does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from ingest_api.call import Call, Header
+from ingest_api.errors import Refusal
+from ingest_api.operations import Operation
+from ingest_api.parameters import Parameter, Whole, parse_value
+from ingest_api.tier import Tier
+
+INSTANCE: Final = "/consumers/{group}/instances/{instance}"
+UNKNOWN_INSTANCE: Final = 40403
+_NAME_BYTES: Final = 255
+_SHOWN: Final = 40
+
+GENERATION: Final = Parameter(
+    "Lakelog-Generation",
+    Whole(),
+    "The generation that the client was told last: one that is no longer its own is refused.",
+    "header",
+)
+RECEIVED: Final = Parameter(
+    "Lakelog-Received",
+    Whole(),
+    "The number of the last answer with records that arrived, as `Lakelog-Answer` told it: what was in a later one is"
+    " given again.",
+    "header",
+)
+SAYS_GENERATION: Final = {GENERATION.name: "The generation of the group."}
+
+
+class Asked(NamedTuple):
+    group: str
+    member_id: str
+    generation: int | None
+    received: int | None
+
+
+def who_asks(tier: Tier, call: Call) -> Asked:
+    """What each of the routes does first."""
+    group, member_id = call.path["group"], call.path["instance"]
+    tier.groups.heard(group, member_id)
+    if max(len(group.encode()), len(member_id.encode())) > _NAME_BYTES:
+        raise Refusal(
+            404,
+            f"group {group[:_SHOWN]!r} has no consumer instance {member_id[:_SHOWN]!r}: a name has at most"
+            f" {_NAME_BYTES} bytes",
+            code=UNKNOWN_INSTANCE,
+        )
+    return Asked(group, member_id, _number(call, GENERATION), _number(call, RECEIVED))
+
+
+def generation_header(generation: int) -> Header:
+    return b"lakelog-generation", b"%d" % generation
+
+
+def of_instance(declared: Operation) -> Operation:
+    """A route of an instance; `path` is what follows its name. It may be gone, or refuse as things are."""
+    answers = tuple(replace(says, headers={**SAYS_GENERATION, **says.headers}) for says in declared.answers)
+    return replace(
+        declared,
+        path=INSTANCE + declared.path,
+        answers=answers,
+        parameters=(*declared.parameters, GENERATION, RECEIVED),
+        refuses=(404, 409),
+    )
+
+
+def _number(call: Call, declared: Parameter) -> int | None:
+    text = call.header(declared.name.lower().encode())
+    return None if text is None else parse_value(declared, text.decode("latin-1"))
