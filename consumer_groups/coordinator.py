@@ -44,7 +44,7 @@ from consumer_groups.membership import (
 from consumer_groups.options import Options
 from consumer_groups.polling import Poll
 from consumer_groups.polls import End, Polled, Polls
-from consumer_groups.progress import take_progress
+from consumer_groups.progress import count_partitions, take_progress
 from consumer_groups.reading import Lender
 from consumer_groups.records import OffsetRecord
 from consumer_groups.state import Group, Groups
@@ -234,9 +234,10 @@ class Coordinator:
         names = sorted(self._durable.groups.by_name)
         samples: list[GroupSample] = []
         async for group in self._each(names[:most_groups]):
-            progress = take_progress(group)
-            most_partitions -= progress.partitions
-            samples.append(GroupSample(admin.summarize_group(group), progress if most_partitions >= 0 else None))
+            partitions = count_partitions(group)
+            fits = partitions <= most_partitions
+            most_partitions -= partitions if fits else 0
+            samples.append(GroupSample(admin.summarize_group(group), take_progress(group) if fits else None))
         meter = self._durable.meter
         return GroupStatistics(len(names), tuple(samples), meter.commits, meter.rebalances, meter.seconds.freeze())
 

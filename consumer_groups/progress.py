@@ -36,11 +36,6 @@ class Progress:
     manual: tuple[tuple[TopicPartition, str], ...]
     policies: Mapping[str, str]
 
-    @property
-    def partitions(self) -> int:
-        """How many there are; no fewer, at least."""
-        return len(self.committed) + sum(self.subscribed.values()) + len(self.manual)
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
@@ -51,6 +46,14 @@ class PartitionProgress:
     owner: str | None
     offsets: PartitionOffsets | None
     lag: int | None
+
+
+def count_partitions(group: Group) -> int:
+    """How many the progress of a group is about, or more: what it would cost."""
+    reads = sum(topic.partitions for topic in group.topics.values())
+    return (
+        reads + sum(map(len, group.offsets.values())) + sum(len(each.manual or ()) for each in group.members.values())
+    )
 
 
 def take_progress(group: Group) -> Progress:

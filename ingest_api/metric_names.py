@@ -25,6 +25,7 @@ class MetricName:
 
 
 _TOPIC: Final = ("topic",)
+_GROUP: Final = ("group",)
 
 # fmt: off
 # What is asked of the server.
@@ -73,6 +74,26 @@ TOPIC_OVERDUE_SECONDS: Final = MetricName("lakelog_topic_retention_overdue_secon
     "By how long the oldest file has outlived retention.ms.", _TOPIC)
 TOPIC_CLOSED: Final = MetricName("lakelog_topic_closed", "gauge",
     "1 for a topic that refuses requests because it is damaged; the log says why.", _TOPIC)
+
+# How far groups have read, and what they do.
+GROUP_LAG: Final = MetricName("lakelog_consumer_group_lag", "gauge",
+    "Records between what the group has committed and the end; where it has committed nothing, what it will read.",
+    ("group", "topic", "partition"))
+GROUP_MEMBERS: Final = MetricName("lakelog_consumer_group_members", "gauge", "Members, also those that do not read.",
+    _GROUP)
+GROUP_GENERATION: Final = MetricName("lakelog_consumer_group_generation", "gauge",
+    "The number of its assignment: each rebalance begins the next.", _GROUP)
+GROUP_STATE: Final = MetricName("lakelog_consumer_group_state", "gauge",
+    "1 for the state that the group is in: Empty, Reconciling or Stable.", ("group", "state"))
+GROUPS: Final = MetricName("lakelog_consumer_groups", "gauge", "Groups there are.")
+GROUPS_NOT_MEASURED: Final = MetricName("lakelog_consumer_groups_not_measured", "gauge",
+    "Groups whose lag is not shown, as there are too many or they read too many partitions.")
+GROUP_COMMITS: Final = MetricName("lakelog_consumer_group_commits_total", "counter",
+    "Changes that stored offsets: commits of members, auto-commits, and what was set from outside.")
+GROUP_COMMIT_SECONDS: Final = MetricName("lakelog_consumer_group_commit_seconds", "histogram",
+    "Commits that members asked for: until they were durable.")
+GROUP_REBALANCES: Final = MetricName("lakelog_consumer_group_rebalances_total", "counter",
+    "Generations that were begun, of all groups.")
 
 # The log as a whole.
 TOPICS: Final = MetricName("lakelog_topics", "gauge", "Tables that are in use, the server's own among them.")

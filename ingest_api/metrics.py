@@ -1,4 +1,4 @@
-"""The metrics of a server, made when somebody asks: the counts of the watch and the numbers of the log, under names.
+"""The metrics of a server, made when somebody asks: what the watch counts, the log and the groups, under names.
 
 Knows Prometheus' formats. It reads plain numbers alone, so that a scrape waits for nothing and fails for no topic.
 """
@@ -11,8 +11,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
+from consumer_groups.statistics import GroupStatistics
+from consumer_groups.topics import LogOffsets
 from delta_log import JobStatistics, LogStatistics, TopicStatistics
 from ingest_api import metric_names as names
+from ingest_api.group_metrics import OffsetsInUse, fill_groups
 from ingest_api.metric_sheet import Sheet, label_text
 from ingest_api.readiness import reasons_not_ready
 from ingest_api.tier import Tier
@@ -34,13 +37,16 @@ class Exposition:
         PlatformCollector(registry=self._process)
         GCCollector(registry=self._process)
 
-    def text(self, accept: str) -> tuple[bytes, str]:
-        """Everything, and its media type: OpenMetrics for who asks for it, else the text that every reader knows."""
+    def text(self, accept: str, groups: GroupStatistics) -> tuple[bytes, str]:
+        """Everything, and its media type: OpenMetrics for who asks for it, else the text that every reader knows.
+
+        For a thread; only the loop may look at groups.
+        """
         open_metrics = _OPENMETRICS in (asked.partition(";")[0].strip().lower() for asked in accept.split(","))
         encode, content_type = choose_encoder(_OPENMETRICS if open_metrics else "")
-        return self._fill().render(open_metrics=open_metrics) + encode(self._process), content_type
+        return self._fill(groups).render(open_metrics=open_metrics) + encode(self._process), content_type
 
-    def _fill(self) -> Sheet:
+    def _fill(self, groups: GroupStatistics) -> Sheet:
         tier, sheet = self._tier, Sheet()
         counted = list(tier.watch.topics)
         statistics = tier.log.statistics()
@@ -53,6 +59,7 @@ class Exposition:
         fill_requests(sheet, tier.watch)
         fill_topics(sheet, tier.watch, statistics)
         fill_log(sheet, statistics)
+        fill_groups(sheet, groups, OffsetsInUse(LogOffsets(tier.log), there_are))
         for job in statistics.jobs:
             fill_job(sheet, job)
         return sheet

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from ingest_api.call import Call, Reply, json_reply
+from ingest_api.group_metrics import MOST_GROUPS, MOST_PARTITIONS
 from ingest_api.metrics import Exposition
 from ingest_api.operations import Content, Operation, Says
 from ingest_api.readiness import reasons_not_ready
@@ -64,7 +65,8 @@ class _Operations:
     async def metrics(self, call: Call) -> Reply:
         call.query(())
         accept = (call.list_header(b"accept") or b"").decode("latin-1")
-        text, content_type = await asyncio.to_thread(self._exposition.text, accept)
+        groups = await self._tier.groups.statistics(MOST_GROUPS, MOST_PARTITIONS)
+        text, content_type = await asyncio.to_thread(self._exposition.text, accept, groups)
         return Reply(200, text, content_type.encode())
 
     async def root(self, call: Call) -> Reply:

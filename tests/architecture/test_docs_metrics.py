@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from ingest_api.group_metrics import MOST_GROUPS, MOST_PARTITIONS
 from ingest_api.metric_names import METRICS, MetricName
 from ingest_api.watch import MOST_TOPICS
 from tests.architecture.project_files import ROOT
@@ -43,6 +44,12 @@ def test_what_an_alert_watches_is_exposed():
 
 def test_the_bound_on_topics_is_the_code_s():
     assert f"at most {MOST_TOPICS:,} of them" in PAGE
+
+
+def test_the_bounds_on_groups_are_the_code_s():
+    page = " ".join(PAGE.split())
+    assert f"There are at most {MOST_GROUPS:,} of them, the first by name" in page
+    assert f"the lag in at most {MOST_PARTITIONS:,} partitions together" in page
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

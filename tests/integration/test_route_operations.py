@@ -128,6 +128,9 @@ class TestMetrics:
         app.log.flush()
         app.log.run_upkeep()
         app.log.run_retention("orders")
+        app.run(app.tier.groups.topics_changed())
+        offsets = [{"topic": "orders", "partition": 0, "next_offset": 0}]
+        assert app.put("/groups/billing/offsets", json={"offsets": offsets}).status_code == 204
         app.log.create_topic("broken")
         app.log._running.catalog.live("broken").close(TopicClosed("broken", "a test"))
         app.get("/topics")

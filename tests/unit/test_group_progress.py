@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.progress import PartitionProgress, measure_progress, take_progress, total_lag
+from consumer_groups.progress import (
+    PartitionProgress,
+    count_partitions,
+    measure_progress,
+    take_progress,
+    total_lag,
+)
 from delta_log.types import PartitionOffsets
 from tests.support.group_stage import Stage, part
 
@@ -98,4 +104,13 @@ def test_what_was_taken_does_not_change_when_the_group_does():
     stage.commit("a", {T0: 3})
     stage.leave("a")
     assert [(each.owner, each.lag) for each in measure_progress(before, stage.ends)] == [("a", 10), ("a", 10)]
-    assert before.partitions == 2
+
+
+def test_no_progress_is_about_more_partitions_than_were_counted():
+    stage = Stage(t=2, u=3)
+    assert count_partitions(stage.group) == 0
+    stage.join("a", "t")
+    stage.join("b")
+    stage.assign("b", part("u", 0))
+    stage.commit("a", {T0: 3})
+    assert len(measured(stage)) <= count_partitions(stage.group) == 4
