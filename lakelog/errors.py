@@ -13,13 +13,21 @@
     │   ├── OffsetOutOfRange      knows the valid range
     │   ├── TopicExists
     │   ├── InvalidConfig         a setting of a topic, or a number of partitions, that cannot be
-    │   └── ProducerFenced        somebody else uses this producer's id
+    │   ├── ProducerFenced        somebody else uses this producer's id
+    │   ├── IllegalState          not as things are: a consumer without a subscription, a partition that it has not
+    │   ├── NoOffset              nothing is committed, and auto.offset.reset is none
+    │   ├── NotDeserializable     a record whose key or value its deserializer cannot read
+    │   ├── ConcurrentUse         another thread, or task, is using the consumer
+    │   └── Fenced                the group went on without this consumer
+    │       ├── CommitFailed      so what it read may be read by others again
+    │       └── FencedInstance    somebody else took its group.instance.id
     ├── NotAvailable              not now; nothing was stored or changed
     │   ├── Unreachable           no connection could be made
     │   ├── NotDelivered          delivery.timeout.ms or retries were used up
     │   ├── BufferFull            no room in buffer.memory within max.block.ms
     │   └── Closed                the client was closed, or this process is a fork of the one that opened it
     ├── OutcomeUnknown            it may or may not have been done
+    ├── WokenUp                   somebody called wakeup()
     └── StillUnderWay             a wait of flush() is over before everything is delivered; nothing is lost
 
 `outcome` is what a caller may conclude: `not_attempted` means that nothing was stored and never will be.
@@ -27,7 +35,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 
 class Said(NamedTuple):
@@ -140,6 +148,53 @@ class ProducerFenced(Refused):
     code = "INVALID_PRODUCER_EPOCH"
 
 
+class IllegalState(Refused):
+    code = "ILLEGAL_STATE"
+
+
+class NoOffset(Refused):
+    """Seek there, or commit. None is what the server did not say."""
+
+    code = "NO_OFFSET_FOR_PARTITION"
+
+    def __init__(
+        self, message: str, *, topic: str | None = None, partition: int | None = None, said: Said | None = None
+    ) -> None:
+        self.topic, self.partition = topic, partition
+        super().__init__(message, said=said)
+
+
+class NotDeserializable(Refused):
+    """`record` is as it arrived. Seek to behind its offset to go on without it."""
+
+    code = "SERIALIZATION_ERROR"
+
+    def __init__(self, what: str, record: Any, why: object) -> None:
+        self.what, self.record = what, record
+        self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
+        super().__init__(f"the {what} of {self.topic}-{self.partition} at {self.offset} cannot be read: {why}")
+
+
+class ConcurrentUse(Refused):
+    code = "CONCURRENT_MODIFICATION"
+
+
+class Fenced(Refused):
+    code = "FENCED_MEMBER_EPOCH"
+
+
+class CommitFailed(Fenced):
+    code = "COMMIT_FAILED"
+
+
+class FencedInstance(Fenced):
+    code = "FENCED_INSTANCE_ID"
+
+    def __init__(self, group_instance_id: str, *, said: Said | None = None) -> None:
+        self.group_instance_id = group_instance_id
+        super().__init__(f"another consumer took the group.instance.id {group_instance_id!r}", said=said)
+
+
 class NotAvailable(LakelogError):
     """`retriable` is what the server says: a topic that is closed does not open by itself."""
 
@@ -197,6 +252,14 @@ class OutcomeUnknown(LakelogError):
     def __init__(self, what: str, why: object, *, said: Said | None = None) -> None:
         self.what, self.why = what, why
         super().__init__(f"{what}: it is unknown whether it was done ({why})", said=said)
+
+
+class WokenUp(LakelogError):
+    code = "WAKEUP"
+    retriable = True
+
+    def __init__(self) -> None:
+        super().__init__("somebody called wakeup()")
 
 
 class StillUnderWay(LakelogError, TimeoutError):

@@ -15,8 +15,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from lakelog.errors import (
+    Fenced,
+    IllegalState,
     InvalidConfig,
     LakelogError,
+    NoOffset,
     NotAvailable,
     OffsetOutOfRange,
     OutcomeUnknown,
@@ -36,8 +39,12 @@ _BY_CODE: Final[dict[int, type[LakelogError]]] = {
     40402: UnknownPartition,
     40403: UnknownTopic,
     40901: TopicExists,
+    40903: IllegalState,
+    40904: Fenced,
     40912: ProducerFenced,
+    42206: OffsetOutOfRange,
 }
+_NO_OFFSET: Final = 40905
 _OUT_OF_RANGE: Final = 41601
 #: Of 4xx, those that say: not now.
 _LATER: Final = frozenset({408, 425, 429})
@@ -80,6 +87,11 @@ def _refusal(said: Said, facts: Mapping[str, Any]) -> LakelogError:
     if said.error_code == _OUT_OF_RANGE:
         start, end = (_whole(facts.get(name)) for name in ("log_start_offset", "end_offset"))
         return OffsetOutOfRange(said.message, log_start_offset=start, end_offset=end, said=said)
+    if said.error_code == _NO_OFFSET:
+        topic, partition = facts.get("topic"), _whole(facts.get("partition"))
+        return NoOffset(
+            said.message, topic=topic if isinstance(topic, str) else None, partition=partition, said=said
+        )
     return _BY_CODE.get(said.error_code, Refused)(said.message, said=said)
 
 

@@ -1,0 +1,19 @@
+"""How a consumer reads: what it knows, what it says to the server, and what a caller may do.
+
+    shapes       records and what else a caller is given
+    settings     what a consumer can be told
+    knowledge    what a consumer knows of itself and its partitions
+    buffer       records that arrived and were not handed out
+    wire         requests, and what answers say
+    steps        what the generators below yield
+    membership   being a member: joining, subscribing, saying that it lives, leaving
+    committing   commits, one after the other
+    fetching     seeks and records
+    calling      what a caller asks for: poll, commit, close
+    questions    what is asked of the log and of the group, without being a member
+    arrow        batches
+    threads      the generators in threads
+    tasks        the generators in tasks of a loop
+
+All but the last two are pure: generators that yield what to do and are sent what became of it.
+"""
