@@ -1,7 +1,8 @@
 """The app: every operation behind one door.
 
-The hot routes are plain ASGI inside the FastAPI app, as its own layers cost four times what they do themselves; every
-other route goes through FastAPI. All are declared as `Operation`s, from which the OpenAPI document is made.
+All are declared as `Operation`s, from which the routing table and the OpenAPI document are made. They are plain ASGI
+inside the FastAPI app, whose layers would cost more than most of them do. What the table does not find goes through
+FastAPI: its pages, HEAD, and what there is not.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ingest_api.errors import Refusal
 from ingest_api.groups import consumers, native
 from ingest_api.openapi import document
 from ingest_api.operations import Operation
+from ingest_api.routing import RoutingTable
 from ingest_api.tier import Tier
 from ingest_api.wire.asgi import App
 
@@ -58,14 +60,13 @@ def list_operations(tier: Tier) -> list[Operation]:
 
 
 class TierApp(FastAPI):
-    """FastAPI with the hot routes in front."""
+    """FastAPI with the routing table in front."""
 
     def __init__(self, operations: Sequence[Operation], edge: Edge) -> None:
         super().__init__(title="lakelog", docs_url="/docs", redoc_url=None, redirect_slashes=False)
         self._edge = edge
         self._operations = operations
-        self._produce = next(operation for operation in operations if operation.name == "produce")
-        self._fetch = next(operation for operation in operations if operation.name == "fetch")
+        self._table = RoutingTable(operations)
         for operation in operations:
             self.add_route(operation.path, self._endpoint(operation), [operation.method], include_in_schema=False)
         self.add_exception_handler(HTTPException, self._refuse)
@@ -80,15 +81,12 @@ class TierApp(FastAPI):
             raw: bytes = scope["raw_path"]
             if len(raw) > 1 and raw.endswith(b"/"):
                 raw = raw[:-1]
-            match scope["method"], raw.split(b"/"):
-                case "POST", [b"", b"topics", topic]:
-                    return self._edge.perform(self._produce, {"topic": topic}, scope, receive, send)
-                case "GET", [b"", b"topics", topic, b"partitions", partition, b"records"]:
-                    path = {"topic": topic, "partition": partition}
-                    return self._edge.perform(self._fetch, path, scope, receive, send)
-                case _:
-                    # Still encoded: what is between two slashes stays there. A colon means the same either way.
-                    scope["path"] = raw.replace(b"%3A", b":").replace(b"%3a", b":").decode("latin-1")
+            if b"%3" in raw:  # a colon means the same either way
+                raw = raw.replace(b"%3A", b":").replace(b"%3a", b":")
+            found = self._table.find(scope["method"], raw)
+            if found is not None:
+                return self._edge.perform(found.operation, found.path, scope, receive, send)
+            scope["path"] = raw.decode("latin-1")  # still encoded: what is between two slashes stays there
         return super().__call__(scope, receive, send)
 
     def _endpoint(self, operation: Operation) -> Any:
