@@ -1,0 +1,70 @@
+"""What SQL asks of groups: the view of their offsets and the query of their lag.
+
+Spark, DuckDB and delta-rs (DataFusion) all take these texts as they stand: every column is named with its table, so
+that `group`, `offset` and `partition` are nobody's words. They read tables alone: what is still in the journal is not
+seen. It must not know how a table is found, or who runs the text. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from delta_log.names import check_topic_name
+
+_RELATION: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+#: The view `committed_offsets` of the table `__consumer_offsets`, which is known as `consumer_offsets`: the latest row
+#: of each key, without what is gone.
+COMMITTED_OFFSETS: Final = """\
+SELECT o.*
+FROM consumer_offsets AS o
+JOIN (
+    SELECT max(n.commit_seq) AS commit_seq
+    FROM consumer_offsets AS n
+    GROUP BY n.group, n.topic_id, n.partition
+) AS newest ON o.commit_seq = newest.commit_seq
+WHERE o.offset IS NOT NULL"""
+
+_END_OFFSETS: Final = """\
+SELECT '{topic}' AS topic, r.partition, max(r.offset) + 1 AS end_offset
+FROM {relation} AS r
+GROUP BY r.partition"""
+
+_LAG: Final = """\
+WITH ends AS (
+{ends}
+)
+SELECT
+    c.group AS group_id,
+    c.topic,
+    c.partition,
+    c.offset AS next_offset,
+    e.end_offset,
+    CASE WHEN e.end_offset < c.offset THEN 0 ELSE e.end_offset - c.offset END AS lag
+FROM committed_offsets AS c
+LEFT JOIN ends AS e ON e.topic = c.topic AND e.partition = c.partition
+ORDER BY group_id, c.topic, c.partition"""
+
+
+def group_lag(topics: Mapping[str, str]) -> str:
+    """How far each group is behind, in the view `committed_offsets`; `topics` are known by these plain names.
+
+    `end_offset` and `lag` are null where a topic is not among them, or its table has nothing of the partition.
+    """
+    if not topics:
+        raise ValueError("a lag needs the tables of one topic or more")
+    ends = "\nUNION ALL\n".join(_end_offsets(topic, relation) for topic, relation in topics.items())
+    return _LAG.format(ends=_indented(ends))
+
+
+def _end_offsets(topic: str, relation: str) -> str:
+    check_topic_name(topic)
+    if not _RELATION.fullmatch(relation):
+        raise ValueError(f"{relation!r} is no plain name: letters, digits and _")
+    return _END_OFFSETS.format(topic=topic, relation=relation)
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines()).rstrip("\n")
