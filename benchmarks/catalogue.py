@@ -31,5 +31,8 @@ BENCHMARKS = {
     "http-fetch": Benchmark("benchmarks.http_fetch", "reading by offset, in every format"),
     "http-delivery": Benchmark("benchmarks.http_delivery", "from producing to a reader who waits"),
     "http-idle": Benchmark("benchmarks.http_idle", "a thousand readers who wait for what never comes"),
+    "group-commits": Benchmark("benchmarks.group_commits", "commits of one member, and of many"),
+    "group-changes": Benchmark("benchmarks.group_changes", "members that join, leave and crash"),
+    "group-reading": Benchmark("benchmarks.group_reading", "a group's reading beside a plain one"),
     "http-profile": Benchmark("benchmarks.http_profile", "where the server's time goes"),
 }

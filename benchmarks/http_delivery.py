@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from types import TracebackType
-from typing import Final, Self
-from urllib.parse import urlsplit
+from typing import Final
 
 from benchmarks.driving import run_loop
 from benchmarks.http_bodies import EVENTS, NDJSON, make_requests
+from benchmarks.http_conversation import Conversation
 from benchmarks.http_generator import wrap_requests
 from benchmarks.http_reader import field_of
 from benchmarks.http_servers import Asker, ServerProcess, lakelog_command
@@ -26,7 +25,6 @@ _EVERY_S: Final = 0.005
 _WARM: Final = 10
 _TIMEOUT_S: Final = 60
 _VALUE_BYTES: Final = 100
-_OK: Final = b"200"
 DELIVERY: Final = (Target("p50", "<=", 3.0), Target("p99", "<=", 20.0))
 
 
@@ -120,39 +118,3 @@ async def _follow(reader: Conversation, path: str, delivered: list[float]) -> No
         if offset == len(delivered):
             return
     raise ConnectionError("the server ended a stream of events")
-
-
-class Conversation:
-    """One connection for asynchronous requests; it understands as much of the answers as these benchmarks need."""
-
-    def __init__(self, url: str) -> None:
-        self._at = urlsplit(url)
-
-    async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection(self._at.hostname, self._at.port)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.close()
-
-    async def ask(self, request: bytes) -> bytes:
-        """The head of the answer."""
-        self._writer.write(request)
-        head = await self._reader.readuntil(b"\r\n\r\n")
-        if head.split(b" ", 2)[1] != _OK:
-            raise RuntimeError(f"the server answered {head!r}")
-        return head
-
-    async def answer(self, request: bytes) -> tuple[bytes, bytes]:
-        head = await self.ask(request)
-        length = field_of(head, b"content-length")
-        if length:
-            return head, await self._reader.readexactly(int(length))
-        return head, b"".join([chunk async for chunk in self.chunks()])
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        while size := int(await self._reader.readline(), 16):
-            yield (await self._reader.readexactly(size + 2))[:-2]
-        await self._reader.readline()

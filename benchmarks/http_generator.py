@@ -17,6 +17,7 @@ from benchmarks.http_load import HttpLoad, Requests, load_of
 #: Connections begin at different requests.
 _STRIDE: Final = 7
 _OK: Final = b"2"
+_NO_CONTENT: Final = b"204"
 _LENGTH: Final = b"content-length:"
 _END: Final = b"\r\n\r\n"
 
@@ -25,8 +26,11 @@ def wrap_requests(url: str, requests: Requests) -> list[bytes]:
     """Each with its head, ready to be sent."""
     at = urlsplit(url)
     fields = "".join(f"{name}: {value}\r\n" for name, value in requests.headers.items())
-    start = f"POST {at.path}{requests.query} HTTP/1.1\r\nHost: {at.netloc}\r\n{fields}"
-    return [f"{start}Content-Length: {len(body)}\r\n\r\n".encode() + body for body in requests.bodies]
+    paths = requests.paths or [at.path + requests.query] * len(requests.bodies)
+    return [
+        f"POST {path} HTTP/1.1\r\nHost: {at.netloc}\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        for path, body in zip(paths, requests.bodies, strict=True)
+    ]
 
 
 def drive_python(url: str, requests: Requests, *, connections: int, seconds: float) -> HttpLoad:
@@ -100,6 +104,8 @@ class _Caller(asyncio.Protocol):
 
 
 def _content_length(head: bytes) -> int:
+    if head[9:12] == _NO_CONTENT:
+        return 0
     lowered = head.lower()
     start = lowered.index(_LENGTH) + len(_LENGTH)
     end = lowered.find(b"\r", start)

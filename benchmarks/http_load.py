@@ -12,13 +12,17 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Bodies that are posted in turn; `payload` is the bytes of keys and values in one, without what wraps them."""
+    """Bodies that are posted in turn; `payload` is the bytes of keys and values in one, without what wraps them.
+
+    `paths` are where each goes, in place of the one address of all.
+    """
 
     headers: Mapping[str, str]
     bodies: tuple[bytes, ...]
     records: int
     payload: float
     query: str = ""
+    paths: tuple[str, ...] = ()
 
     @property
     def body_bytes(self) -> int:

@@ -36,6 +36,10 @@ class Size:
     deliveries: int
     #: readers who wait for what never comes
     idle_polls: int
+    #: of a large group
+    members: int
+    #: that a large group shares out
+    shared_partitions: int
     #: when a benchmark is taken for hung
     most_seconds: float
 
@@ -57,6 +61,8 @@ SIZES = {
         idle_topics=20,
         deliveries=20,
         idle_polls=20,
+        members=5,
+        shared_partitions=20,
         most_seconds=40,
     ),
     "quick": Size(
@@ -75,6 +81,8 @@ SIZES = {
         idle_topics=1_000,
         deliveries=400,
         idle_polls=1_000,
+        members=50,
+        shared_partitions=200,
         most_seconds=300,
     ),
     "full": Size(
@@ -93,6 +101,8 @@ SIZES = {
         idle_topics=1_000,
         deliveries=2_000,
         idle_polls=1_000,
+        members=50,
+        shared_partitions=200,
         most_seconds=1_200,
     ),
 }

@@ -1,7 +1,8 @@
 -- Posts the files DIR/1, DIR/2, ... in turn, and prints what came of it as one line of JSON.
--- In the environment: WRK_BODIES is DIR, WRK_COUNT how many there are, WRK_HEADERS "Name: value" lines.
+-- In the environment: WRK_BODIES is DIR, WRK_COUNT how many there are, WRK_HEADERS "Name: value" lines, and WRK_PATHS
+-- a line for each of them, or nothing where all go to the one address.
 local folder, count, turn = os.getenv("WRK_BODIES"), tonumber(os.getenv("WRK_COUNT")), 0
-local requests = {}
+local requests, paths = {}, {}
 
 local function read(number)
   local file = assert(io.open(folder .. "/" .. number, "rb"))
@@ -14,9 +15,13 @@ for name, value in os.getenv("WRK_HEADERS"):gmatch("([^:\n]+): ([^\n]*)") do
   wrk.headers[name] = value
 end
 
+for path in os.getenv("WRK_PATHS"):gmatch("[^\n]+") do
+  paths[#paths + 1] = path
+end
+
 function init(_)
   for number = 1, count do
-    requests[number] = wrk.format("POST", nil, nil, read(number))
+    requests[number] = wrk.format("POST", paths[number], nil, read(number))
   end
 end
 

@@ -37,6 +37,7 @@ def drive_wrk(url: str, requests: Requests, *, connections: int, seconds: float)
         given = {
             "WRK_BODIES": folder,
             "WRK_COUNT": str(len(requests.bodies)),
+            "WRK_PATHS": "\n".join(requests.paths),
             "WRK_HEADERS": "\n".join(f"{name}: {value}" for name, value in requests.headers.items()),
         }
         done = subprocess.run(
