@@ -14,6 +14,9 @@
     │   ├── TopicExists
     │   ├── InvalidConfig         a setting of a topic, or a number of partitions, that cannot be
     │   ├── ProducerFenced        somebody else uses this producer's id
+    │   ├── InvalidGroup          a group that cannot have this name
+    │   ├── UnknownGroup
+    │   ├── GroupNotEmpty         not while members read
     │   ├── IllegalState          not as things are: a consumer without a subscription, a partition that it has not
     │   ├── NoOffset              nothing is committed, and auto.offset.reset is none
     │   ├── NotDeserializable     a record whose key or value its deserializer cannot read
@@ -146,6 +149,22 @@ class InvalidConfig(Refused):
 
 class ProducerFenced(Refused):
     code = "INVALID_PRODUCER_EPOCH"
+
+
+class InvalidGroup(Refused):
+    code = "INVALID_GROUP_ID"
+
+    def __init__(self, group: object) -> None:
+        self.group = group
+        super().__init__(f"{repr(group)[:100]} cannot be a group: a name has 1 to 255 bytes of UTF-8")
+
+
+class UnknownGroup(Refused):
+    code = "GROUP_ID_NOT_FOUND"
+
+
+class GroupNotEmpty(Refused):
+    code = "NON_EMPTY_GROUP"
 
 
 class IllegalState(Refused):

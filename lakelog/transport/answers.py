@@ -16,6 +16,7 @@ import msgspec
 
 from lakelog.errors import (
     Fenced,
+    GroupNotEmpty,
     IllegalState,
     InvalidConfig,
     LakelogError,
@@ -27,6 +28,7 @@ from lakelog.errors import (
     Refused,
     Said,
     TopicExists,
+    UnknownGroup,
     UnknownPartition,
     UnknownTopic,
 )
@@ -38,9 +40,11 @@ _BY_CODE: Final[dict[int, type[LakelogError]]] = {
     40401: UnknownTopic,
     40402: UnknownPartition,
     40403: UnknownTopic,
+    40404: UnknownGroup,
     40901: TopicExists,
     40903: IllegalState,
     40904: Fenced,
+    40906: GroupNotEmpty,
     40912: ProducerFenced,
     42206: OffsetOutOfRange,
 }
