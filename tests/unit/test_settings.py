@@ -107,7 +107,8 @@ def test_origins_are_a_list_or_have_commas_between_them():
 def test_assignors_are_a_list_or_have_commas_between_them():
     expected = ("mine.assignors:first", "other:second")
     assert choose('assignors = ["mine.assignors:first", "other:second"]').settings.assignors == expected
-    assert choose(environment={"LAKELOG_ASSIGNORS": "mine.assignors:first, other:second"}).settings.assignors == expected
+    given = {"LAKELOG_ASSIGNORS": "mine.assignors:first, other:second"}
+    assert choose(environment=given).settings.assignors == expected
 
 
 @pytest.mark.parametrize(
