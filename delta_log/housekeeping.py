@@ -53,7 +53,7 @@ def clean_history(live: Live, now_ms: int, probe: Probe = no_probe) -> int:
     before_ms = now_ms - config.history_ms
     gone = _delete_removed(table, before_ms, oldest_kept, now_ms - config.file_delete_delay_ms)
     probe("cleanup.files_deleted")
-    return gone + _shorten_log(table, before_ms, oldest_kept)
+    return gone + _shorten_log(table, before_ms, oldest_kept, probe)
 
 
 def _delete_removed(table: Table, before_ms: int, before_version: int, delayed_ms: int) -> int:
@@ -76,8 +76,11 @@ def removed_beyond(snapshot: Snapshot, before_ms: int, before_version: int, dela
     ]
 
 
-def _shorten_log(table: Table, before_ms: int, before_version: int) -> int:
-    """Delete what lies before the newest checkpoint at or beyond the history's begin."""
+def _shorten_log(table: Table, before_ms: int, before_version: int, probe: Probe) -> int:
+    """Delete what lies before the newest checkpoint at or beyond the history's begin.
+
+    The oldest goes first, as a listing has it: a death on the way leaves a log without a gap.
+    """
     entries = table.store.list(table.path("_delta_log"))
     horizon = before_version
     for entry in entries:
@@ -90,6 +93,7 @@ def _shorten_log(table: Table, before_ms: int, before_version: int) -> int:
     doomed = [entry.name for entry in entries if _is_of_version_below(entry.name, keep_from)]
     for name in doomed:
         table.store.delete(table.path(f"_delta_log/{name}"))
+        probe("cleanup.entry_deleted")
     return len(doomed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -93,6 +94,11 @@ def stored(log: Log, name: str) -> list[dict[str, Any]]:
 
 def state(ledger: Ledger) -> dict[str, list[Row]]:
     return {table.name: ledger.load(table.name) for table in TABLES}
+
+
+def is_table(location: Path) -> bool:
+    """From its first log entry on: a death while it was being made may leave its directories, and no table in them."""
+    return any((location / "_delta_log").glob("*"))
 
 
 def latest_sql(table: LedgerTable, of: str, qualified: str = "n") -> str:

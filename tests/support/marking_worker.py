@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from delta_log import Ledger, Log, Record, Settings, housekeeping, ledger_compaction, upkeep
+from delta_log import Ledger, Log, Record, Settings, catalog, housekeeping, ledger_compaction, upkeep
 from tests.support.keyed_rows import TABLES
 from tests.support.kill_probe import Probe
 from tests.support.marking import turns_of, unit
@@ -36,6 +36,12 @@ class Worker:
 
     def report(self, *event: object) -> None:
         os.write(1, json.dumps(event).encode() + b"\n")
+
+    def begin(self) -> None:
+        """The first turn of all makes the tables: a step that is come to behind it finds something to lose."""
+        turn = self.turns.get("first", 0) + 1
+        self.ledger.append(unit("first", turn))
+        self.report("kept", "first", turn)
 
     def append(self, name: str) -> None:
         turn = self.turns.get(name, 0)
@@ -88,10 +94,12 @@ def main(root: str, _number: str, step: str, hit: str) -> None:
     housekeeping.CHECKPOINT_EVERY = 5  # type: ignore[misc]
     upkeep.CLEAN_EVERY_S = 0.0  # type: ignore[misc]
     ledger_compaction.KEPT_FILES = 2  # type: ignore[misc]
+    catalog._LEDGER_CONFIG = {"lakelog.history.commits": 100, "file.delete.delay.ms": 0}  # type: ignore[misc]
     with Log.open(root, settings=Settings(upkeep=False, segment_bytes=64 * 1024), probe=Probe(step, int(hit))) as log:
         if "t" not in log.topics():
             log.create_topic("t")
         worker = Worker(log, log.open_ledger(TABLES))
+        worker.begin()
         keep_doing(lambda: worker.append("one"))
         keep_doing(lambda: worker.append("two"))
         keep_doing(lambda: asyncio.run(worker.decide_ahead("loop")))
