@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lakelog.async_admin import AsyncAdmin
     from lakelog.async_producer import AsyncProducer
     from lakelog.errors import LakelogError
+    from lakelog.groups.shapes import GroupDescription, GroupListing, GroupMember, GroupPartition, OffsetReset
+    from lakelog.places import OffsetAndMetadata, TopicPartition
     from lakelog.produce.batch import RecordMetadata
     from lakelog.produce.futures import RecordFuture
     from lakelog.producer import Producer
@@ -25,12 +27,19 @@ __all__ = [
     "AsyncAdmin",
     "AsyncProducer",
     "ConfigEntry",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "GroupPartition",
     "LakelogError",
+    "OffsetAndMetadata",
+    "OffsetReset",
     "PartitionOffsets",
     "Producer",
     "RecordFuture",
     "RecordMetadata",
     "TopicDescription",
+    "TopicPartition",
     "__version__",
     "errors",
 ]
@@ -42,12 +51,19 @@ _HOMES: Final = {
     "AsyncAdmin": "lakelog.async_admin",
     "AsyncProducer": "lakelog.async_producer",
     "ConfigEntry": "lakelog.topics.shapes",
+    "GroupDescription": "lakelog.groups.shapes",
+    "GroupListing": "lakelog.groups.shapes",
+    "GroupMember": "lakelog.groups.shapes",
+    "GroupPartition": "lakelog.groups.shapes",
     "LakelogError": "lakelog.errors",
+    "OffsetAndMetadata": "lakelog.places",
+    "OffsetReset": "lakelog.groups.shapes",
     "PartitionOffsets": "lakelog.topics.shapes",
     "Producer": "lakelog.producer",
     "RecordFuture": "lakelog.produce.futures",
     "RecordMetadata": "lakelog.produce.batch",
     "TopicDescription": "lakelog.topics.shapes",
+    "TopicPartition": "lakelog.places",
     "errors": "lakelog.errors",
 }
 

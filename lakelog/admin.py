@@ -1,11 +1,14 @@
-"""The Admin: topics and their settings."""
+"""The Admin: topics, their settings, and groups."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from lakelog.groups.questions import End, GroupQuestions, Offset, Partition
+from lakelog.groups.shapes import GroupDescription, GroupListing, OffsetReset
+from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.topics.questions import ConfigValue, TopicQuestions
 from lakelog.topics.settings import AdminSettings
 from lakelog.topics.shapes import ConfigEntry, PartitionOffsets, TopicDescription
@@ -17,14 +20,15 @@ _CONNECTIONS = 4
 
 
 class Admin:
-    """Topics and their settings. All of it may be called by threads.
+    """Topics, their settings, and groups. All of it may be called by threads.
 
     `settings` has Kafka's names: `Admin({"bootstrap.servers": "http://localhost:8082"})`.
     """
 
     def __init__(self, settings: Mapping[str, object], *, transport: Transport | None = None) -> None:
         chosen = AdminSettings.of(settings)
-        self._topics = TopicQuestions(chosen)
+        self._topics = TopicQuestions(chosen.patience)
+        self._groups = GroupQuestions(chosen.patience)
         self._transport = transport or HttpTransport(chosen.bootstrap_servers, chosen.client_id, _CONNECTIONS)
 
     def list_topics(self) -> list[str]:
@@ -71,6 +75,60 @@ class Admin:
     def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
         """Move the log start up to an offset, -1 being the end; answers where it is then."""
         return run(self._topics.delete_records(topic, partition, before_offset), self._transport)
+
+    def list_groups(self) -> list[GroupListing]:
+        """Every group there is."""
+        return run(self._groups.list_groups(), self._transport)
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """Its members, and how far it is in each partition that it reads or has read."""
+        return run(self._groups.describe_group(group), self._transport)
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed."""
+        return run(self._groups.group_offsets(group), self._transport)
+
+    def lag(self, group: str) -> dict[TopicPartition, int | None]:
+        """How many records the group is behind, None where that is not known."""
+        return run(self._groups.lag(group), self._transport)
+
+    def alter_group_offsets(self, group: str, offsets: Mapping[Partition, Offset]) -> None:
+        """Set the next offsets to read, all or none, of a group in which nobody reads. It comes to be if it must."""
+        run(self._groups.alter_group_offsets(group, offsets), self._transport)
+
+    def reset_group_offsets(
+        self,
+        group: str,
+        *,
+        to: End | None = None,
+        timestamp: int | None = None,
+        offset: int | None = None,
+        shift: int | None = None,
+        topics: Sequence[str] | None = None,
+        partitions: Iterable[Partition] | None = None,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, OffsetReset]:
+        """Set offsets to exactly one of `to`, `timestamp`, `offset`, or `shift` records on or back, inside the log.
+
+        Of all partitions of `topics`, or of `partitions`, or of all that the group has committed.
+        """
+        return run(
+            self._groups.reset_group_offsets(
+                group,
+                to=to,
+                timestamp=timestamp,
+                offset=offset,
+                shift=shift,
+                topics=topics,
+                partitions=partitions,
+                dry_run=dry_run,
+            ),
+            self._transport,
+        )
+
+    def delete_group(self, group: str) -> None:
+        """With its offsets; it must have no members."""
+        run(self._groups.delete_group(group), self._transport)
 
     def close(self) -> None:
         self._transport.close()

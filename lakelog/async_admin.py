@@ -1,11 +1,14 @@
-"""The AsyncAdmin: topics and their settings, for one event loop."""
+"""The AsyncAdmin: topics, their settings, and groups, for one event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from lakelog.groups.questions import End, GroupQuestions, Offset, Partition
+from lakelog.groups.shapes import GroupDescription, GroupListing, OffsetReset
+from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.topics.questions import ConfigValue, TopicQuestions
 from lakelog.topics.settings import AdminSettings
 from lakelog.topics.shapes import ConfigEntry, PartitionOffsets, TopicDescription
@@ -21,7 +24,8 @@ class AsyncAdmin:
 
     def __init__(self, settings: Mapping[str, object], *, transport: AsyncTransport | None = None) -> None:
         chosen = AdminSettings.of(settings)
-        self._topics = TopicQuestions(chosen)
+        self._topics = TopicQuestions(chosen.patience)
+        self._groups = GroupQuestions(chosen.patience)
         self._transport = transport or AsyncHttpTransport(chosen.bootstrap_servers, chosen.client_id, _CONNECTIONS)
 
     async def list_topics(self) -> list[str]:
@@ -70,6 +74,60 @@ class AsyncAdmin:
     async def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
         """Move the log start up to an offset, -1 being the end; answers where it is then."""
         return await run_async(self._topics.delete_records(topic, partition, before_offset), self._transport)
+
+    async def list_groups(self) -> list[GroupListing]:
+        """Every group there is."""
+        return await run_async(self._groups.list_groups(), self._transport)
+
+    async def describe_group(self, group: str) -> GroupDescription:
+        """Its members, and how far it is in each partition that it reads or has read."""
+        return await run_async(self._groups.describe_group(group), self._transport)
+
+    async def group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed."""
+        return await run_async(self._groups.group_offsets(group), self._transport)
+
+    async def lag(self, group: str) -> dict[TopicPartition, int | None]:
+        """How many records the group is behind, None where that is not known."""
+        return await run_async(self._groups.lag(group), self._transport)
+
+    async def alter_group_offsets(self, group: str, offsets: Mapping[Partition, Offset]) -> None:
+        """Set the next offsets to read, all or none, of a group in which nobody reads. It comes to be if it must."""
+        await run_async(self._groups.alter_group_offsets(group, offsets), self._transport)
+
+    async def reset_group_offsets(
+        self,
+        group: str,
+        *,
+        to: End | None = None,
+        timestamp: int | None = None,
+        offset: int | None = None,
+        shift: int | None = None,
+        topics: Sequence[str] | None = None,
+        partitions: Iterable[Partition] | None = None,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, OffsetReset]:
+        """Set offsets to exactly one of `to`, `timestamp`, `offset`, or `shift` records on or back, inside the log.
+
+        Of all partitions of `topics`, or of `partitions`, or of all that the group has committed.
+        """
+        return await run_async(
+            self._groups.reset_group_offsets(
+                group,
+                to=to,
+                timestamp=timestamp,
+                offset=offset,
+                shift=shift,
+                topics=topics,
+                partitions=partitions,
+                dry_run=dry_run,
+            ),
+            self._transport,
+        )
+
+    async def delete_group(self, group: str) -> None:
+        """With its offsets; it must have no members."""
+        await run_async(self._groups.delete_group(group), self._transport)
 
     async def close(self) -> None:
         await self._transport.close()

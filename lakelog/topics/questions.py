@@ -7,48 +7,37 @@ first attempt (the topic is there already, or gone already) it is taken for that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from lakelog.errors import InvalidConfig, LakelogError, OutcomeUnknown, TopicExists
+from lakelog.errors import InvalidConfig, TopicExists
 from lakelog.names import check_topic
-from lakelog.topics.settings import AdminSettings
 from lakelog.topics.shapes import Clusters, ConfigEntry, Configs, LogStart, PartitionOffsets, PutTopic, TopicDescription
-from lakelog.transport.asking import Asking, Declined, Heeded, Patience, Question, ask
-from lakelog.transport.exchange import Request
+from lakelog.transport.asking import Asking, Declined, Heeded, Patience
+from lakelog.transport.json_questions import JsonQuestions, read_answer
 
 ConfigValue = str | int | float | None
-T = TypeVar("T")
 
-_JSON = {"Content-Type": "application/json"}
 _CREATED = 201
 _ABSENT = 404
 _CONFLICT = 409
 _UNUSABLE = 422
 
 
-class TopicQuestions:
+class TopicQuestions(JsonQuestions):
     """Remembers which cluster it is that v3's routes want named."""
 
-    def __init__(self, settings: AdminSettings) -> None:
+    def __init__(self, patience: Patience) -> None:
+        super().__init__(patience)
         self._cluster: str | None = None
-        self._patience = Patience(
-            settings.bootstrap_servers,
-            settings.default_api_timeout_ms / 1000,
-            settings.request_timeout_ms / 1000,
-            settings.retries,
-            settings.backoff,
-        )
 
     def list_topics(self) -> Asking[list[str]]:
         what = "listing the topics"
-        return _read(what, (yield from self._ask(what, "GET", "/topics")), list[str])
+        return read_answer(what, (yield from self.ask(what, "GET", "/topics")), list[str])
 
     def describe_topic(self, topic: str) -> Asking[TopicDescription]:
         check_topic(topic)
         what = f"describing {topic}"
-        return _topic(what, (yield from self._ask(what, "GET", f"/topics/{topic}")))
+        return _topic(what, (yield from self.ask(what, "GET", f"/topics/{topic}")))
 
     def create_topic(
         self, topic: str, partitions: int | None, configs: Mapping[str, ConfigValue] | None, *, exist_ok: bool
@@ -58,7 +47,7 @@ class TopicQuestions:
         wanted: dict[str, Any] = {} if partitions is None else {"partitions": partitions}
         wanted |= {"configs": {name: _said(value) for name, value in configs.items()}} if configs else {}
         try:
-            heeded = yield from self._try(what, "PUT", f"/topics/{topic}", wanted)
+            heeded = yield from self.attempt(what, "PUT", f"/topics/{topic}", wanted)
         except Declined as declined:
             error = declined.fault.error
             if error.said is not None and error.said.status == _CONFLICT:
@@ -73,7 +62,7 @@ class TopicQuestions:
     def delete_topic(self, topic: str) -> Asking[None]:
         check_topic(topic)
         try:
-            yield from self._try(f"deleting {topic}", "DELETE", f"/topics/{topic}")
+            yield from self.attempt(f"deleting {topic}", "DELETE", f"/topics/{topic}")
         except Declined as declined:
             said = declined.fault.error.said
             if not (declined.doubted and said is not None and said.status == _ABSENT):
@@ -83,7 +72,7 @@ class TopicQuestions:
         check_topic(topic)
         path = yield from self._v3(f"/topics/{topic}")
         try:
-            yield from self._try(f"adding partitions to {topic}", "PATCH", path, {"partitions_count": partitions})
+            yield from self.attempt(f"adding partitions to {topic}", "PATCH", path, {"partitions_count": partitions})
         except Declined as declined:
             if declined.doubted and (yield from self.describe_topic(topic)).partitions == partitions:
                 return
@@ -93,7 +82,7 @@ class TopicQuestions:
         check_topic(topic)
         what = f"describing the settings of {topic}"
         path = yield from self._v3(f"/topics/{topic}/configs")
-        configs = _read(what, (yield from self._ask(what, "GET", path)), Configs)
+        configs = read_answer(what, (yield from self.ask(what, "GET", path)), Configs)
         return {config.name: config for config in configs.data}
 
     def alter_configs(self, topic: str, configs: Mapping[str, ConfigValue]) -> Asking[None]:
@@ -103,14 +92,14 @@ class TopicQuestions:
             {"name": name, "operation": "DELETE"} if value is None else {"name": name, "value": _said(value)}
             for name, value in configs.items()
         ]
-        yield from self._ask(f"changing the settings of {topic}", "POST", path, {"data": changes})
+        yield from self.ask(f"changing the settings of {topic}", "POST", path, {"data": changes})
 
     def offsets(self, topic: str, partition: int, timestamp: int | None) -> Asking[PartitionOffsets]:
         check_topic(topic)
         what = f"asking for the offsets of {topic}-{partition:d}"
         query = "" if timestamp is None else f"?timestamp={timestamp:d}"
         path = f"/topics/{topic}/partitions/{partition:d}/offsets{query}"
-        return _read(what, (yield from self._ask(what, "GET", path)), PartitionOffsets)
+        return read_answer(what, (yield from self.ask(what, "GET", path)), PartitionOffsets)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> Asking[int]:
         """-1 is the end, which a repeat would find further on."""
@@ -118,32 +107,15 @@ class TopicQuestions:
         what = f"deleting records of {topic}-{partition:d}"
         path = f"/topics/{topic}/partitions/{partition:d}/records:delete"
         body = {"before_offset": before_offset}
-        heeded = yield from self._ask(what, "POST", path, body, repeatable=before_offset >= 0)
-        return _read(what, heeded, LogStart).log_start_offset
+        heeded = yield from self.ask(what, "POST", path, body, repeatable=before_offset >= 0)
+        return read_answer(what, heeded, LogStart).log_start_offset
 
     def _v3(self, path: str) -> Asking[str]:
         if self._cluster is None:
             what = "asking for the cluster"
-            clusters = _read(what, (yield from self._ask(what, "GET", "/v3/clusters")), Clusters)
+            clusters = read_answer(what, (yield from self.ask(what, "GET", "/v3/clusters")), Clusters)
             self._cluster = clusters.data[0].cluster_id
         return f"/v3/clusters/{self._cluster}{path}"
-
-    def _ask(
-        self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True
-    ) -> Asking[Heeded]:
-        try:
-            return (yield from self._try(what, method, path, body, repeatable=repeatable))
-        except Declined as declined:
-            error = declined.fault.error
-        raise error
-
-    def _try(
-        self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True
-    ) -> Asking[Heeded]:
-        request = Request(method, path)
-        if body is not None:
-            request = request._replace(headers=_JSON, body=msgspec.json.encode(body))
-        return ask(Question(what, request, repeatable), self._patience)
 
 
 def _said(value: ConfigValue) -> ConfigValue:
@@ -152,16 +124,5 @@ def _said(value: ConfigValue) -> ConfigValue:
 
 
 def _topic(what: str, heeded: Heeded) -> TopicDescription:
-    described = _read(what, heeded, PutTopic)
+    described = read_answer(what, heeded, PutTopic)
     return TopicDescription(described.name, len(described.partitions), described.configs)
-
-
-def _read(what: str, heeded: Heeded, shape: type[T]) -> T:
-    try:
-        return msgspec.json.decode(heeded.answer.body, type=shape)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _unreadable(what, error) from None
-
-
-def _unreadable(what: str, error: Exception) -> LakelogError:
-    return OutcomeUnknown(what, f"the answer cannot be read: {error}")

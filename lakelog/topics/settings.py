@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakelog.settings import INT32_MAX, SHARED, Setting, Whole, read_settings
+from lakelog.transport.asking import Patience
 from lakelog.transport.backoff import Backoff
 
 ADMIN_SETTINGS: Final = (
@@ -33,5 +34,7 @@ class AdminSettings:
         return cls(**read_settings(given, ADMIN_SETTINGS))
 
     @property
-    def backoff(self) -> Backoff:
-        return Backoff(self.retry_backoff_ms / 1000, max(self.retry_backoff_ms, self.retry_backoff_max_ms) / 1000)
+    def patience(self) -> Patience:
+        backoff = Backoff(self.retry_backoff_ms / 1000, max(self.retry_backoff_ms, self.retry_backoff_max_ms) / 1000)
+        total_s, request_s = self.default_api_timeout_ms / 1000, self.request_timeout_ms / 1000
+        return Patience(self.bootstrap_servers, total_s, request_s, self.retries, backoff)
