@@ -141,7 +141,8 @@ class Instances:
                 "POST", "/heartbeat", "heartbeat", "Say that a consumer instance lives", self.heartbeat, "consumers",
                 (answers(HeartbeatView, "What it may read, and what it has to give up."),),
                 body=takes(HeartbeatRequest, required=False),
-                doc="Any request on an instance says that it lives. With `owned`, what is not in it is given up.",
+                doc="Any request on an instance says that it lives. What it has to give up moves, but for what `owned`"
+                " says that it still holds.",
             ),
         )  # fmt: skip
 
