@@ -24,7 +24,7 @@ from lakelog.groups.shapes import (
 )
 from lakelog.names import group_segment
 from lakelog.places import OffsetAndMetadata, TopicPartition
-from lakelog.transport.asking import Asking, Declined
+from lakelog.transport.asking import Asking, Declined, Pause
 from lakelog.transport.json_questions import JsonQuestions, read_answer
 
 #: An offset, or one with a note.
@@ -58,6 +58,8 @@ class GroupQuestions(JsonQuestions):
         given = [_offset(partition, offset) for partition, offset in offsets.items()]
         if given:
             yield from self.ask(what, "PUT", path, {"offsets": given})
+        else:
+            yield Pause(0)
 
     def reset_group_offsets(
         self,
