@@ -36,13 +36,17 @@ MANUAL: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Of what is `paused` nothing is given now."""
+    """Of what is `paused` nothing is given now.
+
+    With `keeps` it gives up nothing by polling: the client does so by a heartbeat, when it is done.
+    """
 
     member_id: str
     until_ms: int
     generation: int | None = None
     received: int | None = None
     paused: frozenset[TopicPartition] = frozenset()
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +113,9 @@ def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> D
         draft.put_member(msgspec.structs.replace(member, standing="active"))
         retarget(draft)
     held = draft.holding(member.member_id)
-    if held is not None and held.revoking:
+    if held is not None and held.revoking and not command.keeps:
         release_revoked(draft, member, held.revoking, came_back=not lost)
-    draft.notes.insert(0, Polling(member.member_id, now_ms, command.until_ms, lost))
+    draft.notes.insert(0, Polling(member.member_id, now_ms, command.until_ms, lost, command.keeps))
     return draft.decide(options)
 
 

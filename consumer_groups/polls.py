@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster, Offsets
 from consumer_groups.decision import Decision
 from consumer_groups.durable import DurableGroups
@@ -71,7 +72,8 @@ class Wake:
 class Wait:
     """What may end a poll's wait, by the time of the loop: none is moved by whoever sets a clock.
 
-    Until `enough_s` it waits for as much as is wanted at least, then until `until_s` for anything at all.
+    Until `enough_s` it waits for as much as is wanted at least, then until `until_s` for anything at all. One that
+    keeps what is `revoking` ends when there is more of that.
     """
 
     wake: Wake
@@ -79,6 +81,7 @@ class Wait:
     until_s: float
     enough_s: float
     gathering: Gathering
+    revoking: frozenset[TopicPartition]
 
 
 class Polls:
@@ -118,7 +121,8 @@ class Polls:
             began_s + decision.reply.fetch_max_wait_ms / 1000,
             Gathering(decision.reply.fetch_min_bytes),
         )
-        wait = Wait(wake, several, self._until_s(command), enough_s, gathering)
+        revoking = self._revoking(group, member_id)
+        wait = Wait(wake, several, self._until_s(command), enough_s, gathering, revoking)
         self._waiting.setdefault(key, set()).add(wake)
         for end in several:
             end.add_done_callback(wake.ring)
@@ -162,7 +166,8 @@ class Polls:
             plan = await self._plan(group, command)
             now_s = asyncio.get_running_loop().time()
             gone = any(end.done() for end in wait.ends)
-            over = gone or self._closing or now_s >= wait.until_s
+            asked = command.keeps and not self._revoking(group, member_id) <= wait.revoking
+            over = gone or asked or self._closing or now_s >= wait.until_s
             if not plan.reads:
                 pause_s, waits = wait.until_s - now_s, plan.waits
             elif over or now_s >= wait.enough_s or await self._is_enough(plan, room, wait.gathering):
@@ -215,6 +220,10 @@ class Polls:
             return None
         given = tuple(piece.fetched for piece in pieces if piece.taken in accepted)
         return Polled(given, decision.reply.answer, decision.generation)
+
+    def _revoking(self, group: str, member_id: str) -> frozenset[TopicPartition]:
+        held = self._durable.groups.get(group).holdings.get(member_id)
+        return frozenset() if held is None else frozenset(held.revoking)
 
     def _until_s(self, command: Poll) -> float:
         return asyncio.get_running_loop().time() + (command.until_ms - self._clock_ms()) / 1000

@@ -53,6 +53,8 @@ class Presence(msgspec.Struct):
     heard_at_ms: int | None = None
     polled_at_ms: int | None = None
     polling_until_ms: int | None = None
+    keeps: bool = False
+    """Whether that it polls does not say that it is done with what it was given."""
     committed_at_ms: int | None = None
     unsettled: bool = False
     """Whether auto-commit may have something to commit."""
@@ -75,12 +77,13 @@ class Heard(NamedTuple):
 
 
 class Polling(NamedTuple):
-    """It came back for more. `lost`: the last answer never reached it."""
+    """It came back for more. `lost`: the last answer never reached it. `keeps`: it says itself what it is done with."""
 
     member_id: str
     at_ms: int
     until_ms: int
     lost: bool = False
+    keeps: bool = False
 
 
 class Idle(NamedTuple):
@@ -185,7 +188,7 @@ def _note_auto_commit(presence: Presence, said: AutoCommitted) -> None:
 
 def _note_polling(presence: Presence, said: Polling) -> None:
     presence.heard_at_ms = presence.polled_at_ms = said.at_ms
-    presence.polling_until_ms = said.until_ms
+    presence.polling_until_ms, presence.keeps = said.until_ms, said.keeps
     presence.bereft.clear()
     if presence.committed_at_ms is None:
         presence.committed_at_ms = said.at_ms

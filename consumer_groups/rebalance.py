@@ -119,9 +119,10 @@ def _is_open(draft: Draft, member_id: str, partition: TopicPartition) -> bool:
 
 
 def _waits_in_poll(draft: Draft, member_id: str) -> bool:
-    """It came back for more, and waits: it is done with what it was given."""
-    until_ms = draft.presence(member_id).polling_until_ms
-    return until_ms is not None and until_ms > draft.now_ms
+    """It came back for more, and waits: it is done with what it was given, unless it says that itself."""
+    presence = draft.presence(member_id)
+    until_ms = presence.polling_until_ms
+    return not presence.keeps and until_ms is not None and until_ms > draft.now_ms
 
 
 def _subscriber(draft: Draft, member: MemberRecord) -> Subscriber:

@@ -22,7 +22,7 @@ from ingest_api.groups.instance_shapes import BinaryRecord, JsonRecord
 from ingest_api.groups.polled_formats import PolledWriter, choose_format, open_polled_writer
 from ingest_api.media import Format
 from ingest_api.operations import Content, Operation, Says
-from ingest_api.parameters import Clamped, Parameter, Text
+from ingest_api.parameters import Clamped, Flag, Parameter, Text
 from ingest_api.read_room import Loan
 from ingest_api.tier import Tier
 from ingest_api.waiting import disconnected
@@ -44,11 +44,19 @@ PAUSED: Final = Parameter(
     Text(32 * 1024, f"{_PARTITION}(?:,{_PARTITION})*"),
     "Partitions of which nothing is given now, as `topic:partition[,…]`.",
 )
+KEEP: Final = Parameter(
+    "keep",
+    Flag(),
+    "What is being revoked stays the instance's until a heartbeat gives it up; a poll that waits ends when there is"
+    " more of that.",
+    default=False,
+)
 POLL: Final = (
     TIMEOUT,
     Parameter("max_bytes", Clamped(1, 64 * MIB), "About how many bytes at most, but at least one record.", default=MIB),
     Parameter("max_records", Clamped(1, 1_000_000), "How many records at most.", default=1_000_000),
     PAUSED,
+    KEEP,
     DECODE,
 )  # fmt: skip
 
@@ -140,7 +148,7 @@ class Records:
         tier, wait_ms = self._tier, query["timeout"]
         wait_ms = min(options.consumer_request_timeout_ms if wait_ms is None else wait_ms, tier.settings.max_poll_ms)
         paused = parse_paused(query["paused"])
-        command = Poll(who.member_id, tier.groups.now_ms + wait_ms, who.generation, who.received, paused)
+        command = Poll(who.member_id, tier.groups.now_ms + wait_ms, who.generation, who.received, paused, query["keep"])
         with tier.watch.polling:
             return await tier.groups.poll(who.group, command, room, (leaving, tier.closing))
 

@@ -1,0 +1,74 @@
+"""A member whose polls keep what is being revoked: it says itself, by a heartbeat, when it is done with that."""
+
+import asyncio
+import time
+
+import pytest
+
+from consumer_groups.assignment import TopicPartition
+from consumer_groups.commits import Commit, Commitment
+from consumer_groups.coordinator import Coordinator
+from consumer_groups.membership import Heartbeat
+from delta_log import Log
+from tests.support.coordinating import coordinating, join, poll, put
+from tests.support.loops import in_loop
+
+ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+async def beat(groups: Coordinator, member_id: str, *owned: TopicPartition) -> tuple[set[TopicPartition], ...]:
+    beaten = (await groups.heartbeat("g", Heartbeat(member_id, owned=frozenset(owned)))).reply
+    return set(beaten.assigned), set(beaten.revoking)
+
+
+@pytest.fixture
+def filled(log: Log) -> Log:
+    log.create_topic("t", 2)
+    put(log, "t", 0, b"a")
+    put(log, "t", 1, b"b")
+    return log
+
+
+@in_loop
+async def test_what_is_revoked_stays_over_polls_until_a_heartbeat_gives_it_up(filled: Log):
+    async with coordinating(filled) as groups:
+        await join(groups, "ann", "t", auto_commit_enable=False)
+        assert await poll(groups, "ann", keeps=True) == {ONE: [b"a"], TWO: [b"b"]}
+        await join(groups, "bob", "t", auto_commit_enable=False)
+        put(filled, "t", 0, b"c")
+        assert await poll(groups, "ann", keeps=True) == {ONE: [b"c"]}
+        assert await poll(groups, "bob", keeps=True) == {}
+        assert await beat(groups, "ann", ONE, TWO) == ({ONE}, {TWO})
+        await groups.commit("g", Commit("ann", {TWO: Commitment(0)}))  # it is ann's still, and something is left open
+        assert await beat(groups, "ann", ONE) == ({ONE}, set())
+        assert await poll(groups, "bob", keeps=True) == {TWO: [b"b"]}
+
+
+@in_loop
+async def test_a_poll_that_waits_and_keeps_is_no_sign_that_its_member_is_done_and_ends_when_something_is_revoked(
+    filled: Log,
+):
+    async with coordinating(filled) as groups:
+        await join(groups, "ann", "t", auto_commit_enable=False)
+        await poll(groups, "ann", keeps=True)
+        waiting = asyncio.ensure_future(poll(groups, "ann", wait_ms=30_000, keeps=True))
+        await asyncio.sleep(0.05)
+        began = time.monotonic()
+        await join(groups, "bob", "t", auto_commit_enable=False)
+        assert await asyncio.wait_for(waiting, 5) == {}
+        assert time.monotonic() - began < 5
+        assert await beat(groups, "ann", ONE, TWO) == ({ONE}, {TWO})
+        waiting = asyncio.ensure_future(poll(groups, "ann", wait_ms=300, keeps=True))
+        await asyncio.sleep(0.05)
+        assert not waiting.done(), "what was revoked before does not end it"
+        await waiting
+
+
+@in_loop
+async def test_a_poll_that_does_not_keep_gives_up_what_is_revoked(filled: Log):
+    async with coordinating(filled) as groups:
+        await join(groups, "ann", "t", auto_commit_enable=False)
+        await poll(groups, "ann")
+        await join(groups, "bob", "t", auto_commit_enable=False)
+        await poll(groups, "ann")
+        assert await poll(groups, "bob") == {TWO: [b"b"]}
