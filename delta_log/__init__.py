@@ -6,6 +6,7 @@
 from delta_log.catalog import TopicInfo
 from delta_log.errors import LakelogError
 from delta_log.fetched import ConsumedRecord, Fetched
+from delta_log.later import Begun
 from delta_log.ledger import Ledger
 from delta_log.ledger_table import LedgerTable
 from delta_log.log import Log
@@ -18,6 +19,7 @@ from delta_log.writer import Limits
 
 __all__ = [
     "Appended",
+    "Begun",
     "ConsumedRecord",
     "DeleteRecordsPlan",
     "Distribution",

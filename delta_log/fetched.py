@@ -80,9 +80,19 @@ class Gathered:
         self._bytes = 0
 
     @property
+    def is_empty(self) -> bool:
+        return not self._rows
+
+    @property
     def room(self) -> FetchLimits:
         """What may still be given: no more than that is read at once."""
         return FetchLimits(max(1, self.limits.records - self._rows), max(1, self.limits.bytes - self._bytes))
+
+    def promise(self, rows: int, size: int, next_offset: int) -> None:
+        """Rows behind those that are here, which come later. There is room for them."""
+        self._rows += rows
+        self._bytes += size
+        self.next_offset = next_offset
 
     def take(self, batch: pa.RecordBatch, end: int) -> None:
         """As much of a batch as is wanted: from the next offset on, below `end`, within the limits."""

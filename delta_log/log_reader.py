@@ -13,6 +13,7 @@ from delta_log.catalog import Catalog, TopicInfo
 from delta_log.disk import no_probe
 from delta_log.errors import Closed, InvalidRequest, LakelogError, ReadOnly, UnknownPartition, UnknownTopic
 from delta_log.fetched import NO_LIMIT, Fetched, FetchLimits
+from delta_log.later import Begun
 from delta_log.live import Live
 from delta_log.reads import Reader
 from delta_log.roots import Root, as_root, open_root
@@ -78,6 +79,13 @@ class Reading:
         return self._reader.fetch(
             live, partition, offset, FetchLimits(max(1, max_records), max_bytes), _chosen(columns)
         )
+
+    def begin_read(
+        self, topic: str, partition: int, offset: int, *, max_records: int = NO_LIMIT, max_bytes: int = DEFAULT_BYTES
+    ) -> Begun:
+        """As `read` without a wait, but much of a large answer is decoded only when it is asked for: see `Begun`."""
+        live = self._partition(topic, partition)
+        return self._reader.begin(live, partition, offset, FetchLimits(max(1, max_records), max_bytes))
 
     def scan(self, topic: str, partition: int, start: int = 0, end: int | None = None) -> Iterator[Fetched]:
         """All records from `start` (or the log start behind it) to `end` (or the present end), piece by piece."""

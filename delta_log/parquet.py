@@ -10,8 +10,8 @@ parquet ever looks.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from delta_log.errors import Corruption
 from delta_log.schema import ROW_GROUP, ROW_GROUP_BYTES
 from delta_log.stores.protocol import Store
 from delta_log.topic_config import ParquetCodec
+from delta_log.types import RowGroup
 
 _SEAL: Final = b"lkl1"
 _SEAL_SIZE: Final = 8
@@ -30,6 +31,8 @@ _SEAL_SIZE: Final = 8
 _END_SIZE: Final = 8
 #: What is read of a file's end at once; most footers fit.
 _END_GUESS: Final = 32 * 1024
+#: Beyond every place that a row can have.
+_UNSAID: Final = 1 << 63
 
 
 def encode_parquet(table: pa.Table, codec: ParquetCodec, *, ordered_by: Sequence[str]) -> pa.Buffer:
@@ -85,6 +88,50 @@ def time_bounds(table: pa.Table) -> tuple[int, int]:
     return bounds["min"] // 1000, min(-(-bounds["max"] // 1000), LATEST_MS)
 
 
+class OpenFile:
+    """A file of ours whose footer was read; Corruption for whatever turns out not to be what was written.
+
+    While it is open it can be read, even when it was deleted, and by several threads at once: nothing is buffered
+    ahead, as that would be one buffer for all of them.
+    """
+
+    def __init__(self, store: Store, path: str) -> None:
+        self.path = path
+        with _blamed(path):
+            self._source = store.open_input(path)
+            try:
+                metadata = pq.read_metadata(pa.BufferReader(sealed_footer(self._source)))
+                self._file = pq.ParquetFile(
+                    self._source, metadata=metadata, page_checksum_verification=True, pre_buffer=False
+                )
+            except BaseException:
+                self._source.close()
+                raise
+
+    def row_groups(self, order: str, low: int, high: int) -> Iterator[RowGroup]:
+        """Those that may hold low ≤ order < high. One of which nothing is said may hold everything."""
+        metadata = self._file.metadata
+        column = self._file.schema_arrow.get_field_index(order)
+        for number in range(metadata.num_row_groups):
+            with _blamed(self.path):
+                group = _describe(metadata.row_group(number), number, column)
+            if group.last >= low and group.first < high:
+                yield group
+
+    def read(self, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """The rows of row groups, every page verified."""
+        with _blamed(self.path):
+            return self._file.read_row_groups(groups, columns=list(columns), use_threads=True)
+
+    def read_all(self, schema: pa.Schema) -> pa.Table:
+        """All rows, as the schema has them, every page verified."""
+        with _blamed(self.path):
+            return self._file.read(columns=schema.names, use_threads=False).cast(schema)
+
+    def close(self) -> None:
+        self._source.close()
+
+
 def read_row_groups(
     store: Store,
     path: str,
@@ -97,18 +144,18 @@ def read_row_groups(
     size: int = ROW_GROUP_BYTES,
 ) -> Iterator[pa.Table]:
     """The rows of a file whose row groups may hold low ≤ order < high, about `rows` or `size` bytes at a time."""
-    with _opened(store, path) as file:
-        for groups in _batched(file, _overlapping(file, order, low, high), rows, size):
-            yield file.read_row_groups(groups, columns=list(columns), use_threads=True)
+    with closing(OpenFile(store, path)) as file:
+        for groups in batch_groups(file.row_groups(order, low, high), rows, size):
+            yield file.read([group.number for group in groups], columns)
 
 
-def _batched(file: pq.ParquetFile, groups: Iterator[int], rows: int, size: int) -> Iterator[list[int]]:
-    taken: list[int] = []
+def batch_groups(groups: Iterable[RowGroup], rows: int, size: int) -> Iterator[list[RowGroup]]:
+    """As few at a time as have so many rows or bytes."""
+    taken: list[RowGroup] = []
     held = held_bytes = 0
     for group in groups:
-        about = file.metadata.row_group(group)
         taken.append(group)
-        held, held_bytes = held + about.num_rows, held_bytes + about.total_byte_size
+        held, held_bytes = held + group.rows, held_bytes + group.size
         if held >= rows or held_bytes >= size:
             yield taken
             taken, held, held_bytes = [], 0, 0
@@ -118,27 +165,22 @@ def _batched(file: pq.ParquetFile, groups: Iterator[int], rows: int, size: int) 
 
 def read_file(store: Store, path: str, schema: pa.Schema) -> pa.Table:
     """A whole file, as the schema has it, every page verified."""
-    with _opened(store, path) as file:
-        return file.read(columns=schema.names, use_threads=False).cast(schema)
+    with closing(OpenFile(store, path)) as file:
+        return file.read_all(schema)
 
 
 @contextmanager
-def _opened(store: Store, path: str) -> Generator[pq.ParquetFile]:
-    """A file of ours; Corruption for whatever turns out not to be what was written."""
+def _blamed(path: str) -> Generator[None]:
     try:
-        with store.open_input(path) as source:
-            metadata = pq.read_metadata(pa.BufferReader(sealed_footer(source)))
-            yield pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
+        yield
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError, LookupError) as error:
         raise Corruption(path, str(error)) from error
 
 
-def _overlapping(file: pq.ParquetFile, order: str, low: int, high: int) -> Iterator[int]:
-    metadata = file.metadata
-    column = file.schema_arrow.get_field_index(order)
-    for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(column).statistics
-        if statistics is None or not statistics.has_min_max or (statistics.max >= low and statistics.min < high):
-            yield group
+def _describe(group: pq.RowGroupMetaData, number: int, column: int) -> RowGroup:
+    statistics = group.column(column).statistics
+    if statistics is None or not statistics.has_min_max:
+        return RowGroup(number, -_UNSAID, _UNSAID, group.num_rows, group.total_byte_size)
+    return RowGroup(number, statistics.min, statistics.max, group.num_rows, group.total_byte_size)

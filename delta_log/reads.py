@@ -10,31 +10,22 @@ were compacted away or lost, is stepped over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from delta_log.actions import LATEST_MS
-from delta_log.errors import Corruption, OffsetOutOfRange, TopicClosed
-from delta_log.fetched import (
-    NO_LIMIT,
-    Fetched,
-    FetchLimits,
-    Gathered,
-    between,
-    first_at_or_after,
-)
-from delta_log.leftovers import Leftover, Leftovers
+from delta_log.errors import OffsetOutOfRange, TopicClosed
+from delta_log.fetched import NO_LIMIT, Fetched, FetchLimits, Gathered, first_at_or_after
+from delta_log.file_reads import FileReads, Moved, Wanted
+from delta_log.later import Begun, Later
 from delta_log.live import Live
-from delta_log.parquet import read_row_groups
 from delta_log.schema import RECORD_COLUMNS
 from delta_log.snapshot import files_from
 from delta_log.tail import Chunk, PayloadReader, Tail, load_batches
-from delta_log.types import DataFile
 
 _RETRIES: Final = 5
-_LEFTOVER_BYTES: Final = 64 * 1024 * 1024
 
 
 def check_range(live: Live, partition: int, offset: int, start: int, end: int) -> None:
@@ -48,28 +39,43 @@ class Reader:
     def __init__(self, journal: PayloadReader, follow: Callable[[Live], None]) -> None:
         self._journal = journal
         self._follow = follow
-        self._leftovers = Leftovers(_LEFTOVER_BYTES)
+        self._files = FileReads(follow)
 
     def fetch(
         self, live: Live, partition: int, offset: int, limits: FetchLimits, columns: Sequence[str] = RECORD_COLUMNS
     ) -> Fetched:
+        return self._gather(live, partition, Gathered(offset, limits), columns, None)
+
+    def begin(
+        self, live: Live, partition: int, offset: int, limits: FetchLimits, columns: Sequence[str] = RECORD_COLUMNS
+    ) -> Begun:
+        """As `fetch`, but what is in large files is promised where it can be, and not decoded."""
+        later = self._files.open_later(columns)
+        try:
+            return Begun(self._gather(live, partition, Gathered(offset, limits), columns, later), later)
+        except BaseException:
+            later.close()
+            raise
+
+    def _gather(
+        self, live: Live, partition: int, gathered: Gathered, columns: Sequence[str], later: Later | None
+    ) -> Fetched:
         tail = live.tails[partition]
         start, end = tail.start, tail.end
-        check_range(live, partition, offset, start, end)
+        check_range(live, partition, gathered.next_offset, start, end)
         schema = pa.schema([live.rows.schema.field(name) for name in columns])
-        gathered = Gathered(offset, limits)
-        stop = min(end, limits.below)
+        stop = min(end, gathered.limits.below)
         moved = 0
-        while not gathered.batches and gathered.next_offset < stop:
+        while gathered.is_empty and gathered.next_offset < stop:
             try:
                 if gathered.next_offset >= tail.first:
                     self._from_tail(tail, gathered, stop, columns)
                 else:
-                    self._from_files(live, partition, gathered, min(stop, tail.first), columns)
+                    self._files.gather(Wanted(live, partition, min(stop, tail.first), columns), gathered, later)
             except TopicClosed:
-                if not gathered.batches:
+                if gathered.is_empty:
                     raise
-            except _Moved:
+            except Moved:
                 moved += 1
                 if moved > _RETRIES:
                     raise TopicClosed(live.name, "its files move faster than they can be read", "try again") from None
@@ -82,7 +88,7 @@ class Reader:
         for _ in range(_RETRIES):
             try:
                 return self._first_at(live, partition, max(0, timestamp_ms))
-            except _Moved:
+            except Moved:
                 continue
         raise TopicClosed(live.name, "its files move faster than they can be read", "try again")
 
@@ -94,13 +100,13 @@ class Reader:
         for file in files_from(live.table.snapshot.files(partition), start):
             if file.max_timestamp_ms < timestamp_ms or file.base_offset >= first:
                 continue
-            for part in self._row_groups(live, file, start, end, ("offset", "timestamp"), FetchLimits()):
+            for part in self._files.row_groups(live, file, start, end, ("offset", "timestamp"), FetchLimits()):
                 found = first_at_or_after(part, wanted, start)
                 if found is not None:
                     return found
         chunks = tail.chunks_from(max(start, first), NO_LIMIT)
         if tail.first > first:
-            raise _Moved
+            raise Moved
         for chunk in chunks:
             for batch in self._load([chunk]):
                 found = first_at_or_after(batch, wanted, start)
@@ -135,79 +141,4 @@ class Reader:
         try:
             return load_batches(chunks, self._journal)
         except FileNotFoundError as error:
-            raise _Moved from error
-
-    def _from_files(self, live: Live, partition: int, gathered: Gathered, end: int, columns: Sequence[str]) -> None:
-        files = files_from(live.table.snapshot.files(partition), gathered.next_offset)
-        for file in files:
-            if file.base_offset >= end:
-                break
-            for batches in self._decoded(live, partition, file, gathered, end, columns):
-                for batch in batches:
-                    gathered.take(batch, end)
-                if gathered.full:
-                    self._keep_rest(live, partition, file, gathered, batches, columns)
-                    return
-            gathered.next_offset = max(gathered.next_offset, min(end, file.next_offset))
-            if gathered.full:
-                return
-        gathered.next_offset = end
-
-    def _decoded(
-        self, live: Live, partition: int, file: DataFile, gathered: Gathered, end: int, columns: Sequence[str]
-    ) -> Iterator[Sequence[pa.RecordBatch]]:
-        """What an earlier fetch left, and then what the file has behind it."""
-        left = self._leftovers.find((live.id, partition, gathered.next_offset, *columns))
-        if left is not None and left.path == file.path:
-            yield left.batches
-            last = int(left.batches[-1].column(0)[-1].as_py())
-            gathered.next_offset = max(gathered.next_offset, min(end, last + 1))
-        for part in self._row_groups(live, file, gathered.next_offset, end, columns, gathered.room):
-            yield part.to_batches()
-
-    def _keep_rest(
-        self,
-        live: Live,
-        partition: int,
-        file: DataFile,
-        gathered: Gathered,
-        batches: Sequence[pa.RecordBatch],
-        columns: Sequence[str],
-    ) -> None:
-        offset = gathered.next_offset
-        cuts = [between(batch, offset, NO_LIMIT) for batch in batches if batch.num_rows]
-        rest = [cut for cut in cuts if cut.num_rows]
-        if rest:
-            self._leftovers.keep((live.id, partition, offset, *columns), Leftover(file.path, rest))
-
-    def _row_groups(
-        self, live: Live, file: DataFile, low: int, high: int, columns: Sequence[str], room: FetchLimits
-    ) -> Iterator[pa.Table]:
-        path = live.table.path(file.path)
-        try:
-            yield from read_row_groups(
-                live.table.store,
-                path,
-                columns,
-                low=low,
-                high=high,
-                order=live.rows.order,
-                rows=room.records,
-                size=room.bytes,
-            )
-        except FileNotFoundError as error:
-            self._follow(live)
-            if live.table.snapshot.has_file(file.path):
-                raise _damaged(live, file, Corruption(path, "it is missing")) from error
-            raise _Moved from error
-        except Corruption as error:
-            raise _damaged(live, file, error) from error
-
-
-class _Moved(Exception):
-    """The file left the table while it was being read: look where its rows are now."""
-
-
-def _damaged(live: Live, file: DataFile, error: Corruption) -> TopicClosed:
-    where = f"partition {file.partition}, offsets {file.base_offset} to {file.last_offset}"
-    return TopicClosed(live.name, f"{where}: {error}", "see what `lakelog repair` would do")
+            raise Moved from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 import msgspec
 
@@ -101,6 +102,16 @@ class DataFile:
     @property
     def next_offset(self) -> int:
         return self.last_offset + 1
+
+
+class RowGroup(NamedTuple):
+    """What a footer says of some rows of a file: the first and the last by their order, and their bytes, decoded."""
+
+    number: int
+    first: int
+    last: int
+    rows: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import mmh3
 
-from delta_log import Fetched, TopicInfo
+from delta_log import TopicInfo
 from delta_log.errors import OffsetOutOfRange, UnknownPartition
 from delta_log.record_rules import LATEST_TIMESTAMP
 from delta_log.types import PartitionOffsets
@@ -91,7 +91,22 @@ def check_position(topic: str, partition: int, offset: int, known: PartitionOffs
         raise OffsetOutOfRange(topic, partition, offset, known.log_start_offset, known.end_offset)
 
 
-def offset_headers(fetched: Fetched) -> list[Header]:
+class Found(Protocol):
+    """What was found of one partition, at hand or not."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+
+
+def offset_headers(fetched: Found) -> list[Header]:
     return [
         (b"lakelog-next-offset", b"%d" % fetched.next_offset),
         (b"lakelog-end-offset", b"%d" % fetched.end_offset),
@@ -99,9 +114,7 @@ def offset_headers(fetched: Fetched) -> list[Header]:
     ]
 
 
-def cache_headers(
-    topic: TopicInfo, fetched: Fetched, offset: int, query: Mapping[str, Any], shape: str
-) -> list[Header]:
+def cache_headers(topic: TopicInfo, fetched: Found, offset: int, query: Mapping[str, Any], shape: str) -> list[Header]:
     """A name for exactly these records in this shape, and how long somebody may keep them.
 
     Only what no later append can change is kept: a range that begins at a number and was cut by a limit. Records that

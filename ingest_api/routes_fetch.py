@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack
 from typing import Any, Final
 
-from delta_log import Fetched, TopicInfo
-from ingest_api.call import Call, Reply
+from delta_log import Begun, TopicInfo
+from ingest_api.ahead import Ahead, held_at_once
+from ingest_api.call import Call, Piece, Reply
 from ingest_api.fetch_plan import ONE_PARTITION, cache_headers, check_start, is_known, offset_headers
 from ingest_api.follow import Follow
-from ingest_api.formats_out import open_writer
+from ingest_api.formats_out import Writer, open_writer
 from ingest_api.media import Format, read_format
 from ingest_api.paths import read_partition
 from ingest_api.read_room import Loan
-from ingest_api.streaming import size_of, stream_pieces
+from ingest_api.streaming import stream_ahead, stream_pieces
 from ingest_api.tier import Tier
 from ingest_api.waiting import Alarm, disconnected
 
@@ -37,37 +39,47 @@ class Fetch:
         if media is Format.EVENTS:
             offset = await self._tier.in_thread(self._resolve, topic, partition, query)
             return await self._follow.one(call, topic, partition, offset, query["decode"])
-        loan = self._tier.read_room.lend(query["max_bytes"])
-        try:
-            return await self._reply(call, topic, partition, query, media, loan)
-        except BaseException:
-            loan.end()
-            raise
+        with ExitStack() as held:
+            loan = self._tier.read_room.lend(query["max_bytes"])
+            held.callback(loan.end)
+            return await self._reply(call, topic, partition, query, media, loan, held)
 
-    async def _reply(self, call: Call, topic: str, partition: int, query: Query, media: Format, loan: Loan) -> Reply:
-        info, offset, fetched = await self._tier.in_thread(self._begin, topic, partition, query, loan.size)
-        if not fetched.count and query["timeout"]:
+    async def _reply(
+        self, call: Call, topic: str, partition: int, query: Query, media: Format, loan: Loan, held: ExitStack
+    ) -> Reply:
+        """What is `held` is for the answer, and goes with it."""
+        info, offset, begun = await self._tier.in_thread(self._begin, topic, partition, query, loan.size)
+        held.callback(begun.later.close)
+        if not begun.count and query["timeout"]:
             loan.end()
-            await self._wait(call, topic, partition, fetched.next_offset, query["timeout"])
-            fetched = await self._tier.in_thread(self._read, topic, partition, offset, query, loan.take())
-        size = size_of(fetched)
-        loan.keep(size)
-        headers = offset_headers(fetched)
-        headers += cache_headers(info, fetched, offset, query, f"{media} {query['decode']}")
+            await self._wait(call, topic, partition, begun.next_offset, query["timeout"])
+            begun = await self._tier.in_thread(self._read, topic, partition, offset, query, loan.take())
+            held.callback(begun.later.close)
+        loan.keep(held_at_once(begun))
+        headers = offset_headers(begun)
+        headers += cache_headers(info, begun, offset, query, f"{media} {query['decode']}")
         if is_known(call.list_header(b"if-none-match"), headers):
-            return Reply(304, b"", b"", headers, loan.end)
+            return Reply(304, b"", b"", headers, held.pop_all().close)
         writer = open_writer(media, topic, decode=query["decode"])
-        self._tier.watch.consumed(topic, fetched.count, size)
-        return Reply(200, stream_pieces(writer, [fetched]), writer.content_type, headers, loan.end)
+        body = await self._body(call, writer, begun)
+        self._tier.watch.consumed(topic, begun.count, begun.size)
+        return Reply(200, body, writer.content_type, headers, held.pop_all().close)
 
-    def _begin(self, topic: str, partition: int, query: Query, room: int) -> tuple[TopicInfo, int, Fetched]:
+    async def _body(self, call: Call, writer: Writer, begun: Begun) -> bytes | AsyncGenerator[Piece]:
+        if not begun.later.rows:
+            return stream_pieces(writer, [begun.first])
+        ahead = Ahead(begun, self._tier.threads, self._tier.settings.request_timeout_ms / 1000)
+        await ahead.begin()
+        return stream_ahead(writer, begun.partition, ahead, lambda: call.at_once is not None and call.at_once.gone)
+
+    def _begin(self, topic: str, partition: int, query: Query, room: int) -> tuple[TopicInfo, int, Begun]:
         """All that a read without a wait needs of the log, at once."""
         info = self._tier.log.describe_topic(topic)
         offset = self._resolve(topic, partition, query)
         return info, offset, self._read(topic, partition, offset, query, room)
 
-    def _read(self, topic: str, partition: int, offset: int, query: Query, room: int) -> Fetched:
-        return self._tier.log.read(topic, partition, offset, max_records=query["max_records"], max_bytes=room)
+    def _read(self, topic: str, partition: int, offset: int, query: Query, room: int) -> Begun:
+        return self._tier.log.begin_read(topic, partition, offset, max_records=query["max_records"], max_bytes=room)
 
     def _resolve(self, topic: str, partition: int, query: Query) -> int:
         log = self._tier.log

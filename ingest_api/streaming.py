@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from delta_log import Fetched
+from ingest_api.ahead import Ahead
 from ingest_api.call import Piece
 from ingest_api.formats_out import Writer
 
@@ -26,6 +28,25 @@ def stream_pieces(writer: Writer, fetched: Sequence[Fetched]) -> bytes | AsyncGe
         pieces = [piece for each in fetched for piece in writer.rows(each.partition, each.batches)]
         return b"".join((writer.start(), *pieces, writer.end()))
     return _stream(writer, fetched)
+
+
+async def stream_ahead(
+    writer: Writer, partition: int, ahead: Ahead, is_gone: Callable[[], bool]
+) -> AsyncGenerator[Piece]:
+    """The body of an answer of which more is decoded while it is sent; it ends anyhow where nobody reads it."""
+    head = writer.start()
+    if head:
+        yield head
+    async with aclosing(ahead.steps()) as steps:
+        async for batches in steps:
+            if is_gone():
+                return
+            for piece in writer.rows(partition, batches):
+                yield piece
+                await asyncio.sleep(0)
+    tail = writer.end()
+    if tail:
+        yield tail
 
 
 async def _stream(writer: Writer, fetched: Sequence[Fetched]) -> AsyncGenerator[Piece]:

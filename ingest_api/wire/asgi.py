@@ -25,6 +25,11 @@ class AtOnce(Protocol):
         """What an app noted of this head. Who meets the very same head again on this connection finds it here."""
         ...
 
+    @property
+    def gone(self) -> bool:
+        """Nobody can read an answer any more: what is sent goes nowhere."""
+        ...
+
     def take_body(self) -> bytes | None:
         """The body, if all of it has arrived; else it is there to be received."""
         ...

@@ -34,13 +34,17 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        whole = Log.read
+        for name in ("read", "begin_read"):
+            self._count(monkeypatch, name)
+
+    def _count(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        whole = getattr(Log, name)
 
         def read(log: Log, *given: Any, **more: Any) -> Any:
             self.count += 1
             return whole(log, *given, **more)
 
-        monkeypatch.setattr(Log, "read", read)
+        monkeypatch.setattr(Log, name, read)
 
 
 def waiters(app: HttpApp, topic: str = "orders") -> int:

@@ -55,8 +55,29 @@ def test_columns_that_are_not_of_a_record_stay_at_home():
 
 
 def test_a_large_batch_is_sent_in_several_messages_that_hold_only_their_own_rows():
-    records = numbered([Stored(bytes([at]) * 100_000) for at in range(50)])
-    pieces = list(ArrowWriter().rows(0, [batch_of(records)]))
-    assert len(pieces) == 5
-    assert max(map(len, pieces)) < 1_100_000
-    assert read([(0, [batch_of(records)])])["value"].to_pylist() == [record.value for record in records]
+    records = numbered([Stored(bytes([at]) * 100_000, b"k%d" % at, [("h", b"x")]) for at in range(50)])
+    body = written(ArrowWriter(), [(0, [batch_of(records)])])
+    messages = list(pa.ipc.open_stream(body))
+    assert [message.num_rows for message in messages] == [20, 20, 10]
+    assert len(body) < 50 * 100_000 + 10_000
+    assert pa.Table.from_batches(messages).drop_columns("partition").to_pylist() == batch_of(records).to_pylist()
+
+
+def test_what_is_large_is_sent_as_it_lies_in_memory():
+    batch = batch_of(numbered([Stored(b"x" * 100_000) for _ in range(10)]))
+    values = batch.column("value").buffers()[2]
+    assert values is not None
+    pieces = list(ArrowWriter().rows(0, [batch]))
+    assert any(isinstance(piece.obj, pa.Buffer) and piece.obj.address == values.address for piece in pieces)
+    assert sum(map(len, pieces)) < 1_001_500
+
+
+def test_large_and_small_batches_of_several_partitions_make_one_stream():
+    large = batch_of(numbered([Stored(b"%05d" % at + b"x" * 995) for at in range(1000)]))
+    small = batch_of([Stored(b"a")])
+    sent = [(0, [small, large]), (1, [large, large.slice(500), large.slice(3, 700), small]), (0, [large])]
+    table = read(sent)
+    numbers = [partition for partition, batches in sent for batch in batches for _ in range(batch.num_rows)]
+    assert table.column("partition").to_pylist() == numbers
+    wanted = pa.Table.from_batches([batch for _, batches in sent for batch in batches])
+    assert table.drop_columns("partition").equals(wanted)
