@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,11 +40,11 @@ class Tier:
     async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Something that may wait for the disk. It goes on when our patience is over: its outcome is unknown then."""
         running = asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
-        return await self._in_time(running)
+        return await self.in_time(running)
 
     async def change_topics(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make, grow or delete topics. Groups know of it before it returns, and in the end whoever waits for that."""
-        return await self._in_time(asyncio.shield(self._change_topics(lambda: act(*args, **kwargs))))
+        return await self.in_time(asyncio.shield(self._change_topics(lambda: act(*args, **kwargs))))
 
     async def _change_topics(self, act: Callable[[], T]) -> T:
         try:
@@ -52,7 +52,8 @@ class Tier:
         finally:
             await self.groups.topics_changed()
 
-    async def _in_time(self, running: asyncio.Future[T]) -> T:
+    async def in_time(self, running: Awaitable[T]) -> T:
+        """What may take as long as a sick disk: when our patience is over, its outcome is unknown."""
         seconds = self.settings.request_timeout_ms / 1000
         try:
             return await asyncio.wait_for(running, seconds)

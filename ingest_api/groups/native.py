@@ -5,6 +5,7 @@ They speak for no member, so what they set is refused while members read.
 
 from __future__ import annotations
 
+from consumer_groups.admin import GroupDescription
 from consumer_groups.commits import Commitment
 from consumer_groups.progress import measure_progress
 from consumer_groups.topics import LogOffsets
@@ -43,13 +44,13 @@ class _Groups:
 
     async def describe(self, call: Call) -> Reply:
         media = _prepare(call)
-        described = (await self._tier.groups.describe(call.path["group"])).reply
+        described = await self._describe(call)
         partitions = await self._tier.in_thread(measure_progress, described.progress, self._offsets)
         return json_reply(show_group(described, partitions), content_type=media)
 
     async def offsets(self, call: Call) -> Reply:
         media = _prepare(call)
-        described = (await self._tier.groups.describe(call.path["group"])).reply
+        described = await self._describe(call)
         return json_reply(show_committed(described.committed), content_type=media)
 
     async def put_offsets(self, call: Call) -> Reply:
@@ -57,23 +58,25 @@ class _Groups:
         given = (await read_json(call, PutOffsets)).offsets
         committed = [Commitment(each.next_offset, each.metadata or "") for each in given]
         wanted = dict(zip(partitions_of(given), committed, strict=True))
-        await self._tier.groups.put_offsets(call.path["group"], wanted)
+        await self._tier.in_time(self._tier.groups.put_offsets(call.path["group"], wanted))
         return Reply(204)
 
     async def reset(self, call: Call) -> Reply:
         media = _prepare(call)
         asked = await read_json(call, ResetRequest)
         check_reset(asked)
-        group = call.path["group"]
-        described = (await self._tier.groups.describe(group)).reply
+        group, described = call.path["group"], await self._describe(call)
         targets = await self._tier.in_thread(find_targets, self._tier.log, asked, described)
-        resets = (await self._tier.groups.reset(group, targets, dry_run=asked.dry_run)).reply
-        return json_reply(show_reset(group, resets, dry_run=asked.dry_run), content_type=media)
+        answer = await self._tier.in_time(self._tier.groups.reset(group, targets, dry_run=asked.dry_run))
+        return json_reply(show_reset(group, answer.reply, dry_run=asked.dry_run), content_type=media)
 
     async def delete(self, call: Call) -> Reply:
         _prepare(call)
-        await self._tier.groups.delete(call.path["group"])
+        await self._tier.in_time(self._tier.groups.delete(call.path["group"]))
         return Reply(204)
+
+    async def _describe(self, call: Call) -> GroupDescription:
+        return (await self._tier.in_time(self._tier.groups.describe(call.path["group"]))).reply
 
 
 def operations(tier: Tier) -> list[Operation]:

@@ -81,7 +81,7 @@ class _Groups:
         return json_reply(GroupResources(view, call.path["group"]).lag_summary(lags))
 
     async def _describe(self, call: Call) -> GroupDescription:
-        return (await self._tier.groups.describe(call.path["group"])).reply
+        return (await self._tier.in_time(self._tier.groups.describe(call.path["group"]))).reply
 
     async def _lags(self, call: Call, view: View) -> Listed[ConsumerLag]:
         """404 where there is none, as Confluent has it."""
