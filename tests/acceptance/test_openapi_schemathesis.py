@@ -14,8 +14,10 @@ from tests.support.serving import Server, serving
 
 SEED = 1
 EXAMPLES = 25
-MOST_S = 150
+MOST_S = 240
 TOPICS = [f"topic-{number}" for number in range(30)]
+GROUPS = ["billing", "audit"]
+INSTANCES = [f"instance-{number}" for number in range(30)]
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -39,6 +41,8 @@ topics = {{ values = {topics} }}
 partitions = {{ values = [0, 1] }}
 clusters = {{ values = ["{cluster}"] }}
 brokers = {{ values = [1] }}
+groups = {{ values = {groups} }}
+instances = {{ values = {instances} }}
 settings = {{ values = ["retention.ms", "cleanup.policy", "max.message.bytes"] }}
 [parameters]
 topic = {{ dictionary = "topics", probability = 0.7 }}
@@ -46,6 +50,9 @@ partition = {{ dictionary = "partitions", probability = 0.7 }}
 cluster = {{ dictionary = "clusters", probability = 0.9 }}
 broker = {{ dictionary = "brokers", probability = 0.7 }}
 config = {{ dictionary = "settings", probability = 0.7 }}
+group = {{ dictionary = "groups", probability = 0.9 }}
+instance = {{ dictionary = "instances", probability = 0.9 }}
+consumer = {{ dictionary = "instances", probability = 0.7 }}
 """
 
 
@@ -57,13 +64,28 @@ def furnish(server: Server) -> str:
         for partition in (0, 1):
             records = f"{server.url}/topics/{topic}/partitions/{partition}"
             assert httpx.post(records, content=b'1\n"a"\n{"b":null}', headers=headers).status_code == 200
+    for group in GROUPS:
+        for number, name in enumerate(INSTANCES):
+            assert httpx.post(f"{server.url}/consumers/{group}", json={"name": name}).status_code == 200
+            instance = f"{server.url}/consumers/{group}/instances/{name}"
+            if number % 3 == 0:
+                assert httpx.post(f"{instance}/subscription", json={"topics": TOPICS[number:]}).status_code == 204
+            elif number % 3 == 1:
+                mine = {"partitions": [{"topic": TOPICS[number], "partition": 0}]}
+                assert httpx.post(f"{instance}/assignments", json=mine).status_code == 204
     return httpx.get(server.url).json()["cluster_id"]
 
 
 @pytest.mark.timeout(MOST_S + 60)
 def test_the_server_does_as_its_openapi_document_says(tmp_path: Path):
     with serving(tmp_path / "data", max_poll_ms=20, log_level="warning") as server:
-        config = CONFIG.format(rejected=REJECTED, topics=json.dumps(TOPICS), cluster=furnish(server))
+        config = CONFIG.format(
+            rejected=REJECTED,
+            topics=json.dumps(TOPICS),
+            groups=json.dumps(GROUPS),
+            instances=json.dumps(INSTANCES),
+            cluster=furnish(server),
+        )
         (tmp_path / "schemathesis.toml").write_text(config)
         command = [
             str(Path(sys.executable).with_name("schemathesis")), "run", f"{server.url}/openapi.json",
