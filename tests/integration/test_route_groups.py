@@ -125,10 +125,12 @@ def test_a_group_without_members_keeps_what_it_committed(app: HttpApp):
 
 def test_what_a_group_committed_goes_with_its_topic(app: HttpApp):
     orders(app)
-    assert app.put("/groups/g/offsets", json={"offsets": [offset(0, 3)]}).status_code == 204
+    assert app.put("/topics/other").status_code == 201
+    both = [offset(0, 3), {**offset(0, 0), "topic": "other"}]
+    assert app.put("/groups/g/offsets", json={"offsets": both}).status_code == 204
     assert app.delete("/topics/orders").status_code == 204
     assert app.put("/topics/orders", json={"partitions": 1}).status_code == 201
-    assert app.get("/groups/g/offsets").json() == {"offsets": []}
+    assert [each["topic"] for each in app.get("/groups/g/offsets").json()["offsets"]] == ["other"]
 
 
 def test_a_group_is_deleted_when_it_has_no_members(app: HttpApp):
