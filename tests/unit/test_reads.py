@@ -12,7 +12,7 @@ from delta_log.fetched import FetchLimits, Gathered, between, fitting
 from delta_log.log_reader import _chosen
 from delta_log.reads import check_range
 from delta_log.rows import RowBlock, Run, headers_array, to_batches
-from delta_log.schema import RECORD_COLUMNS
+from delta_log.schema import HEADER, HEADERS, RECORD_COLUMNS
 
 HEADER_LISTS = st.none() | st.lists(st.tuples(st.text(max_size=4), st.none() | st.binary(max_size=9)), max_size=3).map(
     tuple
@@ -46,6 +46,23 @@ def test_as_many_rows_fit_as_their_sizes_say(headers: list[Any], room: int, skip
     ]
     expected = next((n for n in range(len(sizes)) if sum(sizes[: n + 1]) > room), len(sizes))
     assert fitting(batch, room) == expected
+
+
+def test_rows_fit_whatever_their_columns_are_cut_from():
+    every = pa.array([{"key": "a" * n, "value": b"v" * n} for n in range(10)], HEADER)
+    headers = pa.ListArray.from_arrays(pa.array([0, 1, 1, 3], pa.int32()), every.slice(5), type=HEADERS)
+    batch = pa.record_batch({"offset": pa.array([1, 2, 3], pa.int64()), "headers": headers})
+    sizes = [24 + 24 + 10, 24, 24 + 24 + 12 + 24 + 14]
+    for rows in range(3):
+        whole = sum(sizes[: rows + 1])
+        assert (fitting(batch, whole), fitting(batch, whole - 1)) == (rows + 1, rows)
+    assert (fitting(batch.slice(1), 24), fitting(batch.slice(2), sizes[2] - 1), fitting(batch.slice(2), sizes[2])) == (
+        1,
+        0,
+        1,
+    )
+    nulls = {"key": pa.nulls(2, pa.binary()), "value": pa.nulls(2, pa.binary()), "headers": pa.nulls(2, HEADERS)}
+    assert fitting(pa.record_batch(nulls), 47) == 1
 
 
 def test_rows_fit_whatever_columns_they_have():
