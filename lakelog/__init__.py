@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from lakelog import errors as errors
     from lakelog.admin import Admin
     from lakelog.async_admin import AsyncAdmin
+    from lakelog.async_consumer import AsyncConsumer
     from lakelog.async_producer import AsyncProducer
+    from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, Header
+    from lakelog.consumer import Consumer
     from lakelog.errors import LakelogError
     from lakelog.groups.shapes import GroupDescription, GroupListing, GroupMember, GroupPartition, OffsetReset
     from lakelog.places import OffsetAndMetadata, TopicPartition
@@ -25,12 +28,17 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "AsyncAdmin",
+    "AsyncConsumer",
     "AsyncProducer",
     "ConfigEntry",
+    "Consumer",
+    "ConsumerRecord",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "GroupMetadata",
     "GroupPartition",
+    "Header",
     "LakelogError",
     "OffsetAndMetadata",
     "OffsetReset",
@@ -49,12 +57,17 @@ __version__ = "0.1.0"
 _HOMES: Final = {
     "Admin": "lakelog.admin",
     "AsyncAdmin": "lakelog.async_admin",
+    "AsyncConsumer": "lakelog.async_consumer",
     "AsyncProducer": "lakelog.async_producer",
     "ConfigEntry": "lakelog.topics.shapes",
+    "Consumer": "lakelog.consumer",
+    "ConsumerRecord": "lakelog.consume.shapes",
     "GroupDescription": "lakelog.groups.shapes",
     "GroupListing": "lakelog.groups.shapes",
     "GroupMember": "lakelog.groups.shapes",
+    "GroupMetadata": "lakelog.consume.shapes",
     "GroupPartition": "lakelog.groups.shapes",
+    "Header": "lakelog.consume.shapes",
     "LakelogError": "lakelog.errors",
     "OffsetAndMetadata": "lakelog.places",
     "OffsetReset": "lakelog.groups.shapes",

@@ -9,13 +9,18 @@ from pathlib import Path
 
 from marked_page import keep_current, put_between
 
+from lakelog.consume.settings import CONSUMER_SETTINGS
 from lakelog.produce.settings import PRODUCER_SETTINGS
 from lakelog.settings import Setting
 from lakelog.topics.settings import ADMIN_SETTINGS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "python-client.md"
 BEGIN, END = "<!-- tables: begin (tools/docs_python_client.py) -->", "<!-- tables: end -->"
-CLIENTS = {"Of a producer": PRODUCER_SETTINGS, "Of an admin": ADMIN_SETTINGS}
+CLIENTS = {
+    "Of a producer": PRODUCER_SETTINGS,
+    "Of a consumer": CONSUMER_SETTINGS,
+    "Of an admin": ADMIN_SETTINGS,
+}
 
 
 def render_tables() -> str:
@@ -35,7 +40,8 @@ def _table(title: str, settings: Sequence[Setting]) -> str:
 
 
 def _row(setting: Setting) -> str:
-    default = "must be given" if setting.required else f"`{_plain(setting.default)}`"
+    default = "none" if setting.default is None else f"`{_plain(setting.default)}`"
+    default = "must be given" if setting.required else default
     return f"| `{setting.name}` | {default} | {setting.kind.allowed} | {setting.doc} |"
 
 

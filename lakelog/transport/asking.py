@@ -80,7 +80,7 @@ def ask(question: Question, patience: Patience) -> Asking[Heeded]:
         now, chance, outcome = yield question.request._replace(timeout_s=timeout_s)
         if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
             return Heeded(outcome, doubted)
-        fault = _fault_of(outcome, question.what, patience.address)
+        fault = fault_of(outcome, question.what, patience.address)
         failures += 1
         if not fault.again:
             raise Declined(fault, doubted=doubted)
@@ -93,34 +93,34 @@ def ask(question: Question, patience: Patience) -> Asking[Heeded]:
 
 
 def run(asking: Asking[T], transport: Transport, *, sleep: Callable[[float], object] = time.sleep) -> T:
-    step = next(asking)
-    while True:
-        outcome = None
-        if isinstance(step, Request):
-            outcome = transport.send(step)
-        elif step.seconds:
-            sleep(step.seconds)
-        try:
+    try:
+        step = next(asking)
+        while True:
+            outcome = None
+            if isinstance(step, Request):
+                outcome = transport.send(step)
+            elif step.seconds:
+                sleep(step.seconds)
             step = asking.send(Heard(time.monotonic(), random.random(), outcome))  # noqa: S311 - no secret
-        except StopIteration as end:
-            return end.value
+    except StopIteration as end:
+        return end.value
 
 
 async def run_async(asking: Asking[T], transport: AsyncTransport) -> T:
-    step = next(asking)
-    while True:
-        outcome = None
-        if isinstance(step, Request):
-            outcome = await transport.send(step)
-        elif step.seconds:
-            await asyncio.sleep(step.seconds)
-        try:
+    try:
+        step = next(asking)
+        while True:
+            outcome = None
+            if isinstance(step, Request):
+                outcome = await transport.send(step)
+            elif step.seconds:
+                await asyncio.sleep(step.seconds)
             step = asking.send(Heard(time.monotonic(), random.random(), outcome))  # noqa: S311 - no secret
-        except StopIteration as end:
-            return end.value
+    except StopIteration as end:
+        return end.value
 
 
-def _fault_of(outcome: Outcome | None, what: str, address: str) -> Fault:
+def fault_of(outcome: Outcome | None, what: str, address: str) -> Fault:
     match outcome:
         case Answer():
             return read_fault(outcome, what)

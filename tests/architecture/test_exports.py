@@ -30,12 +30,17 @@ def test_the_exported_names_are_these():
     assert sorted(lakelog.__all__) == [
         "Admin",
         "AsyncAdmin",
+        "AsyncConsumer",
         "AsyncProducer",
         "ConfigEntry",
+        "Consumer",
+        "ConsumerRecord",
         "GroupDescription",
         "GroupListing",
         "GroupMember",
+        "GroupMetadata",
         "GroupPartition",
+        "Header",
         "LakelogError",
         "OffsetAndMetadata",
         "OffsetReset",
@@ -66,15 +71,18 @@ def test_importing_the_library_loads_nothing_else():
     assert loaded.isdisjoint({*ROOMS_AND_THEIR_PARTS, "httpx", "msgspec", "asyncio", "threading"})
 
 
-@pytest.mark.parametrize("name", ["Producer", "AsyncProducer", "Admin", "AsyncAdmin"])
+@pytest.mark.parametrize("name", ["Producer", "AsyncProducer", "Consumer", "AsyncConsumer", "Admin", "AsyncAdmin"])
 def test_a_client_loads_no_room_and_none_of_their_parts(name: str):
-    loaded = list_modules_loaded_by(f"import lakelog\nlakelog.{name}({{'bootstrap.servers': 'localhost:1'}})")
+    settings = {"bootstrap.servers": "localhost:1"} | ({"group.id": "g"} if "Consumer" in name else {})
+    loaded = list_modules_loaded_by(f"import lakelog\nlakelog.{name}({settings!r})")
     assert {"httpx", "msgspec"} <= loaded
     assert loaded.isdisjoint(ROOMS_AND_THEIR_PARTS)
     assert [name for name in loaded if name.startswith("lakelog.commands")] == []
 
 
-@pytest.mark.parametrize("names", [("Producer", "AsyncProducer"), ("Admin", "AsyncAdmin")])
+@pytest.mark.parametrize(
+    "names", [("Producer", "AsyncProducer"), ("Consumer", "AsyncConsumer"), ("Admin", "AsyncAdmin")]
+)
 def test_the_clients_for_threads_and_for_tasks_have_the_same_methods(names: tuple[str, str]):
     def methods(cls: type) -> dict[str, list[tuple[str, object, object]]]:
         return {

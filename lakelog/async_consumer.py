@@ -1,0 +1,261 @@
+"""The AsyncConsumer: hands out records that tasks fetch, and keeps its place in a group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from lakelog.consume.arrow import load_arrow, load_pandas, table_of
+from lakelog.consume.calling import Listen, Listener
+from lakelog.consume.consumption import (
+    Offset,
+    OnCommit,
+    Partition,
+    read_offset,
+    read_offsets,
+    read_partitions,
+    read_wanted,
+)
+from lakelog.consume.knowledge import Time, Where
+from lakelog.consume.settings import ConsumerSettings
+from lakelog.consume.shapes import ConsumerRecord, GroupMetadata
+from lakelog.consume.tasks import AsyncWork
+from lakelog.errors import Closed
+from lakelog.places import OffsetAndMetadata, TopicPartition
+from lakelog.transport.exchange import AsyncTransport
+from lakelog.transport.http import AsyncHttpTransport
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: One for each of its tasks, and one for its caller.
+_CONNECTIONS = 4
+
+
+class AsyncConsumer:
+    """The Consumer for one event loop: the same settings, the same methods. For one task at a time.
+
+    Listeners and callbacks may be coroutine functions.
+    """
+
+    def __init__(self, settings: Mapping[str, object], *, transport: AsyncTransport | None = None) -> None:
+        chosen = ConsumerSettings.of(settings)
+        self._most = chosen.max_poll_records
+        self._work = AsyncWork(
+            chosen, transport or AsyncHttpTransport(chosen.bootstrap_servers, chosen.client_id, _CONNECTIONS)
+        )
+        self._calls, self._known = self._work.consumption.calls, self._work.consumption.known
+
+    # --- what to read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | str | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        on_assign: Listen | None = None,
+        on_revoke: Listen | None = None,
+        on_lost: Listen | None = None,
+    ) -> None:
+        """Read these topics, or all whose whole name matches a pattern, with the group.
+
+        The listeners are called within `poll`, `unsubscribe` and `close`, with a list of partitions: `on_assign` before
+        any record of them is returned, `on_revoke` before they go to others, `on_lost` when they are others' already
+        (without it `on_revoke` is).
+        """
+        text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        wanted, listener = read_wanted(topics, text), Listener(on_assign, on_revoke, on_lost)
+        with self._work.using() as consumption:
+            self._work.change(lambda now: consumption.calls.subscribe(wanted, listener, now))
+
+    def assign(self, partitions: Iterable[Partition]) -> None:
+        """Read these, whoever else does."""
+        chosen = read_partitions(partitions)
+        with self._work.using() as consumption:
+            self._work.change(lambda now: consumption.calls.assign(chosen, now))
+
+    async def unsubscribe(self, *, timeout: float | None = None) -> None:
+        """Commit what is to be committed, leave the group, and read nothing."""
+        with self._work.using() as consumption:
+            await self._work.call(consumption.calls.unsubscribe(timeout))
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed to; with a pattern, those of which it has partitions."""
+        with self._work.using() as consumption:
+            return self._work.change(lambda _: consumption.subscription)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What it may read now."""
+        with self._work.using() as consumption:
+            return self._work.change(lambda _: consumption.assignment)
+
+    # --- reading
+
+    async def poll(self, timeout: float | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Up to `max.poll.records` records, as soon as there are any; none when `timeout` seconds are over."""
+        with self._work.using() as consumption:
+            consumption.fetching.arrow = False
+            return await self._work.call(consumption.calls.poll_rows(timeout, max_records or self._most))
+
+    async def poll_arrow(self, timeout: float | None = None, *, max_records: int | None = None) -> pa.Table:
+        """All that has arrived as a table, as it was stored; it may be empty. Needs pyarrow."""
+        load_arrow()
+        with self._work.using() as consumption:
+            consumption.fetching.arrow = True
+            return table_of(await self._work.call(consumption.calls.poll_stretches(timeout, max_records)))
+
+    async def poll_pandas(self, timeout: float | None = None, *, max_records: int | None = None) -> Any:
+        """The same as a pandas.DataFrame. Needs pandas and pyarrow."""
+        load_pandas()
+        return (await self.poll_arrow(timeout, max_records=max_records)).to_pandas()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """Waits for as long as it takes; a close ends it."""
+        calls = self._calls
+        while True:
+            lent, used = calls.lent, calls.lent_used
+            if used < len(lent) and not self._known.woken:
+                calls.lent_used = used + 1
+                return lent[used]
+            try:
+                with self._work.using() as consumption:
+                    consumption.fetching.arrow = False
+                    await self._work.call(calls.lend(self._most))
+            except Closed:
+                if self._work.closing:
+                    raise StopAsyncIteration from None
+                raise
+
+    # --- where to read
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Read on at an offset; one that the log does not have is for `auto.offset.reset`."""
+        self._seek([partition], read_offset(offset))
+
+    def seek_to_beginning(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Of all that is assigned, if none are named."""
+        self._seek(partitions, "beginning")
+
+    def seek_to_end(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Of all that is assigned, if none are named."""
+        self._seek(partitions, "end")
+
+    def seek_to_time(self, timestamp: int, partitions: Iterable[Partition] | None = None) -> None:
+        """To the first record at or after a time, in milliseconds since 1970; the end if there is none."""
+        self._seek(partitions, Time(timestamp))
+
+    async def position(self, partition: Partition, *, timeout: float | None = None) -> int | None:
+        """The next offset to be handed out; None where nothing was read yet, and nothing is committed."""
+        (chosen,) = read_partitions([partition])
+        with self._work.using() as consumption:
+            held = self._work.change(lambda _: consumption.calls.held_at(chosen))
+            return await self._work.ask(consumption.asks.position(held, timeout))
+
+    async def lag(self, *, timeout: float | None = None) -> dict[TopicPartition, int | None]:
+        """How many records each assigned partition has behind the position."""
+        with self._work.using() as consumption:
+            held = self._work.change(lambda _: [consumption.calls.held_at(each) for each in consumption.assignment])
+            return await self._work.ask(consumption.asks.lag(held, timeout))
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """Hand out nothing of these until `resume`; the membership is kept."""
+        self._pause(partitions, paused=True)
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        self._pause(partitions, paused=False)
+
+    def paused(self) -> frozenset[TopicPartition]:
+        with self._work.using() as consumption:
+            return self._work.change(lambda _: consumption.paused)
+
+    # --- committing
+
+    async def commit(self, offsets: Mapping[Partition, Offset] | None = None, *, timeout: float | None = None) -> None:
+        """Store how far the group is: behind what was handed out, or at these offsets, the next ones to read.
+
+        CommitFailed says that it is not stored, as the group went on without this consumer.
+        """
+        given = read_offsets(offsets)
+        with self._work.using() as consumption:
+            await self._work.call(consumption.calls.commit(given, timeout))
+
+    def commit_async(self, offsets: Mapping[Partition, Offset] | None = None, callback: OnCommit | None = None) -> None:
+        """The same without waiting. `callback` is given the error or None, and the offsets, within a later call."""
+        given = read_offsets(offsets)
+        with self._work.using() as consumption:
+            self._work.change(lambda now: consumption.calls.commit_later(given, callback, now))
+
+    async def committed(
+        self, partitions: Iterable[Partition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where that is nothing."""
+        chosen = read_partitions(partitions)
+        with self._work.using() as consumption:
+            return await self._work.ask(consumption.asks.committed(chosen, timeout))
+
+    # --- the log
+
+    async def beginning_offsets(
+        self, partitions: Iterable[Partition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset that each of them still has."""
+        chosen = read_partitions(partitions)
+        with self._work.using() as consumption:
+            return await self._work.ask(consumption.asks.offsets(chosen, "beginning_offset", timeout))
+
+    async def end_offsets(
+        self, partitions: Iterable[Partition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset that the next record of each will have."""
+        chosen = read_partitions(partitions)
+        with self._work.using() as consumption:
+            return await self._work.ask(consumption.asks.offsets(chosen, "end_offset", timeout))
+
+    async def offsets_for_times(
+        self, times: Mapping[Partition, int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int | None]:
+        """The first offset at or after each time, in milliseconds since 1970; None behind the last record."""
+        chosen = dict(zip(read_partitions(times), times.values(), strict=True))
+        with self._work.using() as consumption:
+            return await self._work.ask(consumption.asks.offsets_for_times(chosen, timeout))
+
+    # --- itself
+
+    def group_metadata(self) -> GroupMetadata:
+        with self._work.using() as consumption:
+            return self._work.change(lambda _: consumption.metadata)
+
+    def wakeup(self) -> None:
+        """Any task: end the call that waits, or the next one that would, with WokenUp."""
+        self._work.wake_up()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Commit what is to be committed, leave the group, and end. Any task: it ends a call that waits.
+
+        What `timeout` seconds, or `default.api.timeout.ms`, are not enough for is left to the group's time-outs.
+        """
+        await self._work.close(lambda: self._calls.close(timeout, commit=True))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """After an error what was handed out last is not committed: it is read again."""
+        await self._work.close(lambda: self._calls.close(None, commit=kind is None))
+
+    def _seek(self, partitions: Iterable[Partition] | None, where: Where) -> None:
+        chosen = None if partitions is None else read_partitions(partitions)
+        with self._work.using() as consumption:
+            self._work.change(lambda _: consumption.calls.seek(chosen, where))
+
+    def _pause(self, partitions: Iterable[Partition], *, paused: bool) -> None:
+        chosen = read_partitions(partitions)
+        with self._work.using() as consumption:
+            self._work.change(lambda _: consumption.calls.pause(chosen, paused=paused))

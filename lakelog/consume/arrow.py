@@ -1,0 +1,142 @@
+"""Batches: records as Arrow has them. Only here is Arrow imported, when somebody wants it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from lakelog.consume.shapes import ConsumerRecord, Header
+from lakelog.consume.stretch import Stretch, find_runs
+from lakelog.errors import OutcomeUnknown
+from lakelog.places import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MICROSECONDS = 1_000
+
+
+@lru_cache(1)
+def load_arrow() -> Any:
+    """Or say what to do to have it."""
+    try:
+        import pyarrow  # noqa: ICN001, PLC0415 - only who asks for batches needs it
+        import pyarrow.ipc  # noqa: PLC0415  # pyright: ignore[reportUnusedImport] - likewise
+    except ImportError as error:
+        raise ImportError("batches need Arrow: pip install pyarrow", name="pyarrow") from error
+    return pyarrow
+
+
+def load_pandas() -> None:
+    """Or say what to do to have it."""
+    try:
+        import pandas  # noqa: F401, ICN001, PLC0415  # pyright: ignore - only who asks for it needs it
+    except ImportError as error:
+        raise ImportError("poll_pandas needs pandas: pip install pandas pyarrow", name="pandas") from error
+
+
+@lru_cache(1)
+def batch_schema() -> Any:
+    """As the server has it."""
+    arrow = load_arrow()
+    header = arrow.struct([arrow.field("key", arrow.string()), arrow.field("value", arrow.binary())])
+    return arrow.schema(
+        [
+            ("topic", arrow.dictionary(arrow.int32(), arrow.string())),
+            ("partition", arrow.int32()),
+            ("offset", arrow.int64()),
+            ("timestamp", arrow.timestamp("us", "UTC")),
+            ("key", arrow.binary()),
+            ("value", arrow.binary()),
+            ("headers", arrow.list_(arrow.field("element", header))),
+        ]
+    )
+
+
+class Batch:
+    """A stretch of records as Arrow has them."""
+
+    __slots__ = ("batch",)
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch: Any = batch
+
+    @property
+    def first(self) -> int:
+        return self._offset(0)
+
+    @property
+    def last(self) -> int:
+        return self._offset(len(self) - 1)
+
+    def __len__(self) -> int:
+        return self.batch.num_rows
+
+    def part(self, begin: int, end: int | None = None) -> Batch:
+        return Batch(self.batch.slice(begin, None if end is None else max(0, end - begin)))
+
+    def index_of(self, offset: int) -> int:
+        return bisect_left(range(len(self)), offset, key=self._offset)
+
+    def rows(self) -> list[ConsumerRecord]:
+        column = self.batch.column
+        times = column("timestamp").cast(load_arrow().int64()).to_pylist()
+        names = ("topic", "partition", "offset", "key", "value", "headers")
+        return [
+            ConsumerRecord(topic, partition, offset, time // _MICROSECONDS, key, value, _headers(headers))
+            for time, topic, partition, offset, key, value, headers in zip(
+                times, *(column(name).to_pylist() for name in names), strict=True
+            )
+        ]
+
+    def _offset(self, place: int) -> int:
+        return self.batch.column("offset")[place].as_py()
+
+
+def read_batches(body: bytes) -> list[tuple[TopicPartition, Stretch]]:
+    """Each partition's records, in the order in which they came; nothing is copied."""
+    arrow = load_arrow()
+    found: list[tuple[TopicPartition, Stretch]] = []
+    try:
+        with arrow.ipc.open_stream(body) as stream:
+            for batch in stream:
+                topics, partitions = batch.column("topic"), batch.column("partition")
+                runs = find_runs(
+                    batch.num_rows,
+                    lambda place, one=topics, other=partitions: (one[place].as_py(), other[place].as_py()),
+                )
+                found += [(TopicPartition(*key), Batch(batch.slice(begin, end - begin))) for key, begin, end in runs]
+    except (arrow.ArrowInvalid, OSError, KeyError) as error:
+        raise OutcomeUnknown("reading records", f"the answer cannot be read: {error}") from None
+    return found
+
+
+def table_of(stretches: Sequence[Stretch]) -> Any:
+    """One table of all of them, whose topics share a dictionary."""
+    arrow = load_arrow()
+    batches = [each.batch if isinstance(each, Batch) else _batch_of(each.rows()) for each in stretches]
+    return arrow.Table.from_batches(batches, schema=batch_schema()).unify_dictionaries()
+
+
+def _batch_of(records: Sequence[ConsumerRecord]) -> Any:
+    arrow, schema = load_arrow(), batch_schema()
+    columns: list[Any] = [
+        arrow.array([each.topic for each in records], arrow.string()).dictionary_encode(),
+        [each.partition for each in records],
+        [each.offset for each in records],
+        [each.timestamp * _MICROSECONDS for each in records],
+        [each.key for each in records],
+        [each.value for each in records],
+        [[{"key": header.name, "value": header.value} for header in each.headers] for each in records],
+    ]
+    arrays = [
+        column if place == 0 else arrow.array(column, field.type)
+        for place, (column, field) in enumerate(zip(columns, schema, strict=True))
+    ]
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _headers(given: list[dict[str, Any]] | None) -> tuple[Header, ...]:
+    return tuple(Header(each["key"], each["value"]) for each in given or ())

@@ -1,0 +1,148 @@
+"""Records that arrived and were not handed out yet. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.consume.shapes import ConsumerRecord
+from lakelog.consume.stretch import Stretch
+from lakelog.deserializers import Deserialize
+from lakelog.errors import NotDeserializable
+
+if TYPE_CHECKING:
+    from lakelog.consume.knowledge import Held
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """What is left of a stretch of one partition."""
+
+    held: Held
+    turns: int
+    stretch: Stretch
+    at: int = 0
+
+    @property
+    def stale(self) -> bool:
+        return self.held.turns != self.turns
+
+    @property
+    def left(self) -> int:
+        return len(self.stretch) - self.at
+
+    def look(self, most: int) -> Stretch:
+        return self.stretch if self.at == 0 and most >= self.left else self.stretch.part(self.at, self.at + most)
+
+    def hand_out(self, part: Stretch) -> Handed:
+        handed = Handed(self.held, self.turns, part, self.held.position)
+        self.at += len(part)
+        self.held.position = part.last + 1
+        return handed
+
+
+@dataclass(slots=True, eq=False)
+class Handed:
+    """What a caller was given of one run; `before` is the position until then."""
+
+    held: Held
+    turns: int
+    stretch: Stretch
+    before: int | None
+    records: list[ConsumerRecord] | None = None
+
+    def used(self, count: int) -> None:
+        """The caller has looked at so many."""
+        if self.held.turns != self.turns:
+            return
+        if count == 0:
+            self.held.position = self.before
+        elif count >= len(self.stretch):
+            self.held.position = self.stretch.last + 1
+        else:
+            self.held.position = self.stretch.part(count - 1, count).first + 1
+
+
+class Buffer:
+    def __init__(self, key: Deserialize | None = None, value: Deserialize | None = None) -> None:
+        self._key, self._value = key, value
+        self._runs: deque[Run] = deque()
+
+    def add(self, held: Held, stretch: Stretch) -> None:
+        self._runs.append(Run(held, held.turns, stretch))
+        held.expected = stretch.last + 1
+
+    def purge(self) -> None:
+        """Forget what was sought away from, or is not ours any more."""
+        self._runs = deque(run for run in self._runs if not run.stale)
+
+    @property
+    def ready(self) -> int:
+        """How many records could be handed out now."""
+        return sum(run.left for run in self._runs if run.held.readable)
+
+    def holds(self, held: Held) -> bool:
+        return any(run.held is held for run in self._runs)
+
+    def take(self, most: int, *, as_rows: bool) -> list[Handed]:
+        """Up to so many records, in the order in which they arrived.
+
+        `as_rows` puts them through the deserializers. Of one that cannot be read, those before it are handed out; it
+        is raised when it is the first.
+        """
+        handed: list[Handed] = []
+        for run in list(self._runs):
+            if most <= 0:
+                break
+            if not run.held.readable:
+                continue
+            part = run.look(most)
+            records, error = self._deserialize(part.rows()) if as_rows else (None, None)
+            if records is not None and error is not None:
+                if not records and not handed:
+                    raise error
+                part, most = part.part(0, len(records)), 0
+            if len(part):
+                handed.append(run.hand_out(part))
+                handed[-1].records = records
+            most -= len(part)
+        if any(run.left == 0 for run in self._runs):
+            self._runs = deque(run for run in self._runs if run.left)
+        return handed
+
+    def put_back(self, handed: Sequence[Handed], used: int) -> None:
+        """All but the first `used` records were not looked at: they are the next to be handed out."""
+        left: list[Run] = []
+        for each in handed:
+            count = min(used, len(each.stretch))
+            used -= count
+            each.used(count)
+            if count < len(each.stretch) and each.turns == each.held.turns:
+                left.append(Run(each.held, each.turns, each.stretch, count))
+        self._runs.extendleft(reversed(left))
+
+    def _deserialize(self, records: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], NotDeserializable | None]:
+        """Those before the first that cannot be read, and what is wrong with that one."""
+        if self._key is None and self._value is None:
+            return records, None
+        read: list[ConsumerRecord] = []
+        for record in records:
+            key, value, what = record.key, record.value, "key"
+            try:
+                if key is not None and self._key is not None:
+                    key = self._key(key)
+                what = "value"
+                if value is not None and self._value is not None:
+                    value = self._value(value)
+            except Exception as error:  # noqa: BLE001 - whatever a deserializer raises
+                failed = NotDeserializable(what, record, error)
+                failed.__cause__ = error
+                return read, failed
+            read.append(
+                ConsumerRecord(
+                    record.topic, record.partition, record.offset, record.timestamp, key, value, record.headers
+                )
+            )
+        return read, None

@@ -1,0 +1,117 @@
+"""Commits, one after the other: none is overtaken by one that was meant before. Pure.
+
+A repeat stores what the first attempt stored. Which generation a partition's commit speaks of is when it was first seen
+to be ours: had it been another's since, the server would refuse it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from lakelog.consume.knowledge import Commission, Knowledge
+from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
+from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
+from lakelog.consume.wire import Wire
+from lakelog.errors import CommitFailed, LakelogError, NotAvailable, OutcomeUnknown
+from lakelog.places import OffsetAndMetadata, TopicPartition
+from lakelog.transport.answers import Fault
+from lakelog.transport.asking import Heard
+from lakelog.transport.exchange import Request
+
+_WHAT = "committing offsets"
+
+
+class Committing:
+    def __init__(self, known: Knowledge, wire: Wire) -> None:
+        self._known = known
+        self._wire = wire
+        self._pace = Pace(known.settings.backoff)
+
+    def run(self) -> Doing[None]:
+        """Until the consumer ends."""
+        known = self._known
+        now = (yield NOW).now
+        while not known.ended or known.commits:
+            if not known.commits:
+                now = (yield Wait()).now
+                continue
+            first = known.commits[0]
+            reason = self._over(first, now)
+            if reason is not None:
+                self._decide(first, reason)
+            elif not first.parts:
+                self._decide(first, None)
+            elif now < self._pace.not_before or known.member is None or known.told is None:
+                paced = self._pace.not_before if now < self._pace.not_before else first.until
+                now = (yield Wait(min(paced, first.until))).now
+            else:
+                now = yield from self._attempt(first)
+
+    def _over(self, first: Commission, now: float) -> LakelogError | None:
+        """Why it makes no sense to go on."""
+        known = self._known
+        if first.member is not None and first.member != known.member and known.subscribed:
+            return first.error or CommitFailed("the group went on without this consumer, which is another member now")
+        if known.fatal is not None:
+            return known.fatal
+        if known.ended or known.wanted is None:
+            return first.error or NotAvailable("the consumer left the group before the commit was sent")
+        if now >= first.until:
+            return first.error or NotAvailable("the consumer was no member of its group in time to commit")
+        return None
+
+    def _attempt(self, first: Commission) -> Generator[Request, Heard, float]:
+        known = self._known
+        since, offsets = first.parts[0]
+        first.member = first.member or known.member
+        heard = yield self._wire.commit(known.member or "", offsets, since)
+        fault = fault_in(heard, _WHAT, known.settings.bootstrap_servers)
+        if fault is None:
+            self._pace.succeeded()
+            known.heard_at = heard.now
+            first.parts.popleft()
+            self._stored(first, since, offsets)
+        elif fault.again:
+            first.doubted = first.doubted or fault.unknown
+            first.error = OutcomeUnknown(_WHAT, fault.error, said=fault.error.said) if first.doubted else fault.error
+            self._pace.failed(heard, fault.retry_after_s)
+        else:
+            self._decide(first, self._refusal(fault, heard.now, since, offsets))
+        return heard.now
+
+    def _stored(self, first: Commission, since: int | None, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        for partition, (offset, _) in offsets.items():
+            held = self._known.held.get(partition)
+            if held is not None and held.since == since:
+                # An attempt that was lost may yet come, and store what was meant before.
+                held.committed = None if first.doubted else offset
+
+    def _refusal(
+        self, fault: Fault, now: float, since: int | None, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> LakelogError:
+        known = self._known
+        if code_of(fault) == UNKNOWN_INSTANCE:
+            if known.member is not None:
+                known.expelled(now)
+            return known.fatal or CommitFailed("the group does not know this consumer any more", said=fault.error.said)
+        if code_of(fault) == STALE:
+            named = (fault.facts.get("topic"), fault.facts.get("partition"))
+            gone = [
+                held
+                for partition, held in known.held.items()
+                if held.since == since and (partition == named or (named[0] is None and partition in offsets))
+            ]
+            known.lose(gone)
+            return CommitFailed(str(fault.error), said=fault.error.said)
+        return fault.error
+
+    def _decide(self, first: Commission, error: LakelogError | None) -> None:
+        known = self._known
+        known.commits.popleft()
+        first.error, first.decided = error, True
+        if first.callback is not None:
+            known.decided.append(first)
+        elif error is not None and first.auto:
+            known.warnings.append(f"what was handed out could not be committed: {error}")
+        known.give_up(first.giving)
+        known.touch()

@@ -1,0 +1,208 @@
+"""Records as they come, and seeking elsewhere. Pure.
+
+One request after the other; each says which answer arrived last, so that the server gives again what did not. What an
+answer has of a partition counts only if nothing happened to that meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Final, cast
+
+from lakelog.consume.knowledge import NO_GENERATION, Held, Knowledge, Where
+from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
+from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
+from lakelog.consume.stretch import Stretch
+from lakelog.consume.wire import Wire, number_in, read_records
+from lakelog.errors import IllegalState, LakelogError
+from lakelog.places import TopicPartition
+from lakelog.transport.answers import Fault
+from lakelog.transport.asking import Heard
+from lakelog.transport.exchange import Answer, Request
+
+#: An answer without records that comes at once, as from a server that ends, is not asked for again at once.
+_AT_ONCE_S: Final = 0.02
+
+Turns = Mapping[TopicPartition, tuple[Held, int]]
+
+
+class Fetching:
+    """`arrow` is whether batches are wanted: what the last poll asked for."""
+
+    def __init__(self, known: Knowledge, wire: Wire) -> None:
+        self.arrow = False
+        self._known = known
+        self._wire = wire
+        self._pace = Pace(known.settings.backoff)
+        self._last_count = 0
+
+    def run(self) -> Doing[None]:
+        """Until the consumer ends."""
+        known = self._known
+        now = (yield NOW).now
+        while not known.ended:
+            if known.stopped or known.fatal or known.leave_by is not None or not known.settled_in:
+                now = (yield Wait()).now
+            elif now < self._pace.not_before:
+                now = (yield Wait(self._pace.not_before)).now
+            elif seeks := self._seeks():
+                now = yield from self._seek(seeks)
+            elif self._wants_more():
+                now = yield from self._fetch(now)
+            else:
+                now = (yield Wait()).now
+
+    # --- seeking
+
+    def _seeks(self) -> dict[TopicPartition, Where]:
+        return {
+            partition: held.sought
+            for partition, held in self._known.held.items()
+            if held.sought is not None and held.stage == "kept"
+        }
+
+    def _seek(self, seeks: dict[TopicPartition, Where]) -> Generator[Request, Heard, float]:
+        known, now = self._known, 0.0
+        turns = {partition: known.held[partition].turns for partition in seeks}
+        for request in self._wire.seek(known.member or "", seeks, known.received):
+            heard = yield request
+            now = heard.now
+            fault = self._fault(heard, "seeking")
+            if fault is not None:
+                if isinstance(fault.error, IllegalState):  # it is ours no more, as we are about to hear
+                    known.learn = True
+                    known.touch()
+                elif not fault.again:
+                    self._forget(seeks, turns)
+                self._failed(heard, fault)
+                return now
+        self._pace.succeeded()
+        self._forget(seeks, turns)
+        return now
+
+    def _forget(self, seeks: dict[TopicPartition, Where], turns: dict[TopicPartition, int]) -> None:
+        """Unless the caller sought elsewhere meanwhile."""
+        for partition in seeks:
+            held = self._known.held.get(partition)
+            if held is not None and held.turns == turns[partition]:
+                held.sought = None
+
+    # --- records
+
+    def _wants_more(self) -> bool:
+        known = self._known
+        if not (known.polling or known.hungry):
+            return False
+        if known.held and not any(held.readable for held in known.held.values()):
+            return False
+        enough = max(known.settings.max_poll_records, self._last_count // 2)
+        anything = bool(known.held) or (known.subscribed and known.generation != NO_GENERATION)
+        return anything and known.buffer.ready < enough
+
+    def _fetch(self, began: float) -> Doing[float]:
+        known = self._known
+        known.hungry = False
+        turns = {partition: (held, held.turns) for partition, held in known.held.items()}
+        paused = [partition for partition, held in known.held.items() if not held.readable]
+        member, generation = known.member, known.generation if known.subscribed else None
+        heard = yield self._wire.records(member or "", paused, known.received, generation, arrow=self.arrow)
+        fault = self._fault(heard, "reading records")
+        if fault is not None:
+            known.answers_lost += fault.unknown
+            self._failed(heard, fault)
+            return heard.now
+        answer = cast("Answer", heard.outcome)
+        try:
+            records = read_records(answer)
+        except LakelogError as error:
+            known.answers_lost += 1
+            known.warnings.append(str(error))
+            self._pace.failed(heard)
+            return heard.now
+        self._pace.succeeded()
+        if known.member != member:
+            return heard.now
+        known.heard_at = heard.now
+        jumped = self._received(answer)
+        now = yield from self._until_learned(answer, records, heard.now)
+        if known.member == member:
+            self._accept(records, turns, jumped=jumped)
+        if not records and now - began < _AT_ONCE_S:
+            self._pace.not_before = now + _AT_ONCE_S
+        return now
+
+    def _received(self, answer: Answer) -> bool:
+        """Whether the numbers jumped: the server began anew, and does not know any more where we were."""
+        known = self._known
+        number = number_in(answer, "lakelog-answer") or known.received
+        jumped = number > known.received + known.answers_lost + 1
+        known.received, known.answers_lost = number, 0
+        return jumped
+
+    def _until_learned(self, answer: Answer, records: list[tuple[TopicPartition, Stretch]], now: float) -> Doing[float]:
+        """Ask what is ours where the answer speaks of something new."""
+        known = self._known
+        if not known.subscribed:
+            return now
+        generation = number_in(answer, "lakelog-generation")
+        if generation == known.generation and all(partition in known.held for partition, _ in records):
+            return now
+        known.learn = True
+        known.touch()
+        member, before = known.member, known.learned
+        while known.learned == before and known.member == member and not known.ended and known.leave_by is None:
+            now = (yield Wait()).now
+        return now
+
+    def _accept(self, records: list[tuple[TopicPartition, Stretch]], turns: Turns, *, jumped: bool) -> None:
+        known = self._known
+        if jumped:
+            known.go_on_where_we_are()
+        for partition, stretch in records:
+            held = known.held.get(partition)
+            if held is None or held.stage != "kept":
+                continue
+            asked, turn = turns.get(partition, (held, held.turns))
+            if asked is not held or turn != held.turns:
+                continue
+            self._take(held, stretch, jumped=jumped)
+        self._last_count = sum(len(stretch) for _, stretch in records)
+        if records:
+            known.touch()
+
+    def _take(self, held: Held, stretch: Stretch, *, jumped: bool) -> None:
+        """Where the server goes back, it forgot where we were; or it is another partition than we know."""
+        known = self._known
+        if held.expected is not None and (stretch.first < held.expected or jumped):
+            if held.uncertain:
+                held = known.regain(held) if stretch.first < held.expected else held
+            elif stretch.first == held.expected:
+                held.sought = None
+            elif jumped:
+                return
+            elif known.subscribed:
+                index = stretch.index_of(held.expected)
+                if index == len(stretch):
+                    return
+                stretch = stretch.part(index)
+        elif held.sought is not None:
+            return
+        if held.paused and known.buffer.holds(held):  # it was paused meanwhile, or too many are
+            held.sought = held.expected
+            return
+        held.uncertain = False
+        known.buffer.add(held, stretch)
+
+    def _failed(self, heard: Heard, fault: Fault) -> None:
+        known = self._known
+        self._pace.failed(heard, fault.retry_after_s)
+        if code_of(fault) == UNKNOWN_INSTANCE:
+            if known.member is not None:
+                known.expelled(heard.now)
+        elif code_of(fault) == STALE:
+            known.lose(known.held.values())
+        elif not fault.again and not isinstance(fault.error, IllegalState):
+            known.fail(fault.error)
+
+    def _fault(self, heard: Heard, what: str) -> Fault | None:
+        return fault_in(heard, what, self._known.settings.bootstrap_servers)

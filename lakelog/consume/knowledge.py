@@ -1,0 +1,320 @@
+"""What a consumer knows: what it reads, who it is in its group, how far it is in each of its partitions.
+
+    expected   behind what arrived: what the server is to give next
+    position   behind what was handed out to the caller, or where he sought
+    settled    the position when the caller last came back for more: he is done with what is before
+    committed  what the group is known to have
+
+A partition goes when the server, or the caller by another subscription, asks for it (`asked`): the caller is told,
+what he is done with is committed (`giving`), and it is given up. What was taken meanwhile is `lost`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from lakelog.consume.buffer import Buffer
+from lakelog.consume.settings import ConsumerSettings
+from lakelog.errors import CommitFailed, FencedInstance, LakelogError
+from lakelog.places import OffsetAndMetadata, TopicPartition
+
+#: Whose past is not known for sure: as if it were not there.
+NO_GENERATION: Final = -1
+_SURELY: Final = 0.9
+
+
+class Topics(NamedTuple):
+    names: tuple[str, ...]
+
+
+class Pattern(NamedTuple):
+    text: str
+
+
+class Manual(NamedTuple):
+    partitions: tuple[TopicPartition, ...]
+
+
+Wanted = Topics | Pattern | Manual
+
+
+class Time(NamedTuple):
+    timestamp: int
+
+
+Where = int | Time | Literal["beginning", "end"]
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One partition. `since` is the generation in which it was first seen to be ours; None where that is no matter.
+
+    `turns` tells apart what arrived before and after it was sought, or taken and given again.
+    """
+
+    partition: TopicPartition
+    since: int | None
+    announced: bool = False
+    paused: bool = False
+    stage: Literal["kept", "asked", "giving"] = "kept"
+    expected: int | None = None
+    position: int | None = None
+    settled: int | None = None
+    committed: int | None = None
+    sought: Where | None = None
+    """What the server is to be told."""
+    began: Where | None = None
+    """Where the caller sought last."""
+    turns: int = 0
+    uncertain: bool = False
+    """Whether it may have been taken and given again unseen."""
+
+    @property
+    def readable(self) -> bool:
+        return self.announced and not self.paused and self.stage == "kept"
+
+    @property
+    def undone(self) -> bool:
+        return self.position is not None and self.position != self.committed
+
+    def seek(self, where: Where) -> None:
+        self.turns += 1
+        self.sought = self.began = where
+        self.expected = self.position = self.settled = where if isinstance(where, int) else None
+
+
+@dataclass(slots=True, eq=False)
+class Commission:
+    """A commit on its way. `parts` go one by one, each under its generation; `giving` goes when it is decided."""
+
+    parts: deque[tuple[int | None, dict[TopicPartition, OffsetAndMetadata]]]
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    until: float
+    member: str | None
+    auto: bool = False
+    callback: Callable[..., object] | None = None
+    giving: tuple[Held, ...] = ()
+    error: LakelogError | None = None
+    decided: bool = False
+    doubted: bool = False
+
+
+class Beat(NamedTuple):
+    """The answer to a heartbeat."""
+
+    generation: int
+    assigned: frozenset[TopicPartition]
+    revoking: frozenset[TopicPartition]
+
+
+@dataclass(slots=True, eq=False)
+class Knowledge:
+    settings: ConsumerSettings
+    buffer: Buffer
+    wanted: Wanted | None = None
+    told: Wanted | None = None
+    """What the server was told to be wanted, by the present member."""
+    member: str | None = None
+    generation: int = NO_GENERATION
+    heard_at: float = 0.0
+    """When the server last spoke to the member."""
+    held: dict[TopicPartition, Held] = field(default_factory=dict[TopicPartition, Held])
+    lost: dict[TopicPartition, bool] = field(default_factory=dict[TopicPartition, bool])
+    """What the caller has not heard to be lost, and whether something of it was handed out and not committed."""
+    commits: deque[Commission] = field(default_factory=deque[Commission])
+    decided: deque[Commission] = field(default_factory=deque[Commission])
+    """Those whose callbacks are to be called."""
+    warnings: deque[str] = field(default_factory=deque[str])
+    learn: bool = False
+    """Whether to ask at once what is ours."""
+    learned: int = 0
+    received: int = 0
+    """The number of the last answer with records that arrived."""
+    answers_lost: int = 0
+    polling: bool = False
+    polled_at: float = 0.0
+    hungry: bool = False
+    """Whether to read ahead."""
+    overdue: bool = False
+    woken: bool = False
+    error: LakelogError | None = None
+    stopped: bool = False
+    """Until the next poll, as that failed."""
+    fatal: LakelogError | None = None
+    leave_by: float | None = None
+    ended: bool = False
+    commit_doubted: bool = False
+    changes: int = 0
+
+    def touch(self) -> None:
+        """Whoever waits looks again."""
+        self.changes += 1
+
+    @property
+    def subscribed(self) -> bool:
+        return isinstance(self.wanted, Topics | Pattern)
+
+    @property
+    def leaving(self) -> bool:
+        return self.leave_by is not None
+
+    @property
+    def settled_in(self) -> bool:
+        """A member that reads what is wanted."""
+        return self.member is not None and self.wanted is not None and self.told == self.wanted
+
+    def wants(self, partition: TopicPartition) -> bool:
+        match self.wanted:
+            case Topics(names):
+                return partition.topic in names
+            case Manual(partitions):
+                return partition in partitions
+            case Pattern():
+                return self.told == self.wanted
+            case None:
+                return False
+
+    @property
+    def may_tell(self) -> bool:
+        """What is not wanted any more was committed, and given up."""
+        if isinstance(self.wanted, Manual):
+            return not any(each.auto for each in self.commits)
+        return all(self.wants(partition) for partition in self.held)
+
+    # --- what went wrong
+
+    def fail(self, error: LakelogError) -> None:
+        """The next poll raises it, and the one behind that tries again."""
+        self.error, self.stopped = error, True
+        self.touch()
+
+    # --- partitions come and go
+
+    def hear(self, beat: Beat) -> None:
+        """What is ours, by the server."""
+        changed, self.generation = beat.generation != self.generation, beat.generation
+        self.learned += 1
+        self.touch()
+        if not self.subscribed or self.told != self.wanted:
+            return
+        for held in list(self.held.values()):
+            if held.partition in beat.assigned:
+                held.uncertain = held.uncertain or changed
+            elif held.partition in beat.revoking:
+                self.ask_back([held])
+            elif held.stage == "giving":
+                self._drop(held)
+            elif held.undone and not self._is_being_committed(held):
+                self.lose([held])
+            else:  # taken while nothing was open: as if it had been asked for
+                self.ask_back([held])
+        for partition in beat.assigned:
+            if partition not in self.held:
+                self.held[partition] = Held(partition, beat.generation)
+
+    def ask_back(self, several: Iterable[Held]) -> None:
+        """They are to go; of what the caller has not heard of he need not hear."""
+        for held in list(several):
+            if not held.announced:
+                self.give_up([held])
+            elif held.stage == "kept":
+                held.stage = "asked"
+                self.forget_records(held)
+        self.touch()
+
+    def give_up(self, several: Iterable[Held]) -> None:
+        """The server is told by the next heartbeat."""
+        for held in several:
+            self._drop(held)
+        self.learn = True
+        self.touch()
+
+    def lose(self, several: Iterable[Held]) -> None:
+        for held in list(several):
+            if self._drop(held) and held.announced:
+                self.lost[held.partition] = held.undone
+        self.learn = True
+        self.touch()
+
+    def _drop(self, held: Held) -> bool:
+        if self.held.get(held.partition) is not held:
+            return False
+        del self.held[held.partition]
+        self.forget_records(held)
+        return True
+
+    def _is_being_committed(self, held: Held) -> bool:
+        return any(
+            held.partition in each.offsets and each.offsets[held.partition].offset == held.position
+            for each in self.commits
+        )
+
+    def regain(self, held: Held) -> Held:
+        """It was taken and given again unseen."""
+        self.lose([held])
+        anew = self.held[held.partition] = Held(held.partition, self.generation)
+        return anew
+
+    def forget_records(self, held: Held) -> None:
+        held.turns += 1
+        self.buffer.purge()
+
+    def leave_membership(self) -> None:
+        """There is no member any more. Who reads partitions of his own choice goes on where he is."""
+        self.member = self.told = None
+        self.generation, self.received, self.answers_lost = NO_GENERATION, 0, 0
+        if self.subscribed:
+            self.lose(self.held.values())
+        else:
+            self.go_on_where_we_are()
+        self.touch()
+
+    def go_on_where_we_are(self) -> None:
+        """The server forgot where it was in what is ours."""
+        for held in self.held.values():
+            if held.expected is not None and held.sought is None and not held.uncertain:
+                held.sought = held.expected
+
+    def expelled(self, now: float) -> None:
+        """The server knows the member no more: its time was over, or, of a static one, another has its place."""
+        name, session_s = self.settings.group_instance_id, self.settings.session_timeout_ms / 1000
+        if name is not None and now - self.heard_at < _SURELY * session_s:
+            self.fatal = FencedInstance(name)
+        else:
+            self.warnings.append(f"the group {self.settings.group_id!r} went on without this consumer: it joins again")
+        self.leave_membership()
+
+    # --- commits
+
+    def to_commit(self, several: Collection[Held], *, settled: bool = False) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is not committed yet of what was handed out, or of what the caller is surely done with."""
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for held in several:
+            offset = held.settled if settled else held.position
+            if offset is not None and offset != held.committed:
+                found[held.partition] = OffsetAndMetadata(offset)
+        return found
+
+    def commission(self, offsets: Offsets, until: float, **more: Any) -> Commission:
+        """Queue a commit."""
+        by_generation: dict[int | None, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for partition, offset in offsets.items():
+            held = self.held.get(partition)
+            since = held.since if held is not None else self.generation if self.subscribed else None
+            by_generation.setdefault(since, {})[partition] = offset
+        made = Commission(deque(by_generation.items()), dict(offsets), until, self.member, **more)
+        self.commits.append(made)
+        self.touch()
+        return made
+
+    def check_not_lost(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """A commit of what was lost, before the caller has heard of that."""
+        undone = [each for each, undone in self.lost.items() if (undone if partitions is None else each in partitions)]
+        if undone:
+            raise CommitFailed(
+                f"the group went on without this consumer: it lost {', '.join(map(str, sorted(undone)))}"
+            )

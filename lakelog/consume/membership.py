@@ -1,0 +1,182 @@
+"""Being a member of a group: joining, saying what is wanted, saying that one lives, leaving. Pure.
+
+One request after the other, so that what the server says of partitions is never overtaken by what it said before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Final, cast
+
+from lakelog.consume.knowledge import Knowledge, Manual
+from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
+from lakelog.consume.wire import Wire, read_beat
+from lakelog.errors import LakelogError
+from lakelog.transport.answers import Fault
+from lakelog.transport.asking import Heard
+from lakelog.transport.exchange import Answer, Request
+
+UNKNOWN_INSTANCE: Final = 40403
+NAME_TAKEN: Final = 40902
+STALE: Final = 40904
+
+Act = Callable[[float], Generator[Request, Heard, float]]
+
+
+class Membership:
+    """`new_name` answers a name that nobody ever had."""
+
+    def __init__(self, known: Knowledge, wire: Wire, new_name: Callable[[], str]) -> None:
+        self._known = known
+        self._wire = wire
+        self._new_name = new_name
+        self._pace = Pace(known.settings.backoff)
+        self._beat_s = known.settings.heartbeat_interval_ms / 1000
+        self._beat_at = 0.0
+        self._name: str | None = None
+        self._doubted = False
+        """Whether we may have joined under the name without knowing it."""
+
+    def run(self) -> Doing[None]:
+        """Until the consumer ends."""
+        now = (yield NOW).now
+        while not self._known.ended or self._known.leave_by is not None:
+            act = self._next(now)
+            if act is None:
+                now = (yield Wait(self._until(now))).now
+            else:
+                now = yield from act(now)
+
+    def _next(self, now: float) -> Act | None:
+        known = self._known
+        if known.member is None and not self._doubted:
+            self._name = None
+        self._check_poll(now)
+        if known.leave_by is not None and (self._name is None or now >= known.leave_by):
+            self._left()
+        if now < self._pace.not_before:
+            return None
+        if known.leave_by is not None:
+            return self._leave
+        if known.ended or known.fatal or known.overdue or known.wanted is None:
+            return None
+        if known.member is None:
+            return None if known.stopped else self._join
+        if known.told != known.wanted and known.may_tell and not known.stopped:
+            return self._tell
+        return self._beat if known.learn or now >= self._beat_at else None
+
+    def _until(self, now: float) -> float | None:
+        known = self._known
+        if now < self._pace.not_before:
+            return self._pace.not_before if known.leave_by is None else min(self._pace.not_before, known.leave_by)
+        if known.member is None or known.wanted is None or known.fatal:
+            return None
+        return self._beat_at if known.polling or not known.subscribed else min(self._beat_at, self._poll_by())
+
+    def _poll_by(self) -> float:
+        return self._known.polled_at + self._known.settings.max_poll_interval_ms / 1000
+
+    def _check_poll(self, now: float) -> None:
+        """A caller that does not come back leaves his partitions to others."""
+        known = self._known
+        waits = known.polling or not known.subscribed or known.member is None or known.leave_by is not None
+        if waits or known.overdue or now < self._poll_by():
+            return
+        interval_ms = known.settings.max_poll_interval_ms
+        known.warnings.append(
+            f"no poll for max.poll.interval.ms={interval_ms}: the consumer leaves group {known.settings.group_id!r}"
+            " until the next one"
+        )
+        known.overdue = True
+        known.lose(known.held.values())
+        known.leave_by = now + known.settings.request_timeout_ms / 1000
+
+    def _join(self, _now: float) -> Generator[Request, Heard, float]:
+        known = self._known
+        if self._name is None:
+            self._name, self._doubted = self._new_name(), False
+        heard = yield self._wire.join(self._name)
+        fault = self._fault(heard, "joining the group")
+        if fault is None or (self._doubted and code_of(fault) == NAME_TAKEN):
+            known.member, self._doubted = self._name, False
+            known.heard_at, self._beat_at = heard.now, heard.now + self._beat_s
+            self._pace.succeeded()
+            known.touch()
+        elif code_of(fault) == NAME_TAKEN:
+            self._name = None
+        else:
+            self._doubted = self._doubted or fault.unknown
+            self._failed(heard, fault)
+        return heard.now
+
+    def _tell(self, _now: float) -> Generator[Request, Heard, float]:
+        known, name, wanted = self._known, self._name or "", self._known.wanted
+        if known.told is not None and type(known.told) is not type(wanted):
+            heard = yield self._wire.unsubscribe(name)
+            if not self._refused(heard, "unsubscribing"):
+                known.told = None
+            return heard.now
+        if isinstance(wanted, Manual):
+            heard = yield self._wire.assign(name, wanted.partitions)
+        else:
+            heard = yield self._wire.subscribe(name, wanted)
+        if not self._refused(heard, "subscribing"):
+            known.told = wanted
+            known.learn = not isinstance(wanted, Manual)
+            known.touch()
+        return heard.now
+
+    def _beat(self, _now: float) -> Generator[Request, Heard, float]:
+        known = self._known
+        known.learn = False
+        heard = yield self._wire.beat(self._name or "", known.held if known.subscribed else None)
+        if self._refused(heard, "a heartbeat"):
+            known.learn = True
+            return heard.now
+        self._beat_at = heard.now + self._beat_s
+        try:
+            known.hear(read_beat(cast("Answer", heard.outcome)))
+        except LakelogError as error:
+            known.warnings.append(str(error))
+            known.learn = True
+            self._pace.failed(heard)
+        return heard.now
+
+    def _leave(self, _now: float) -> Generator[Request, Heard, float]:
+        heard = yield self._wire.leave(self._name or "")
+        fault = self._fault(heard, "leaving the group")
+        if fault is None or not fault.again:
+            self._left()
+        else:
+            self._pace.failed(heard, fault.retry_after_s)
+        return heard.now
+
+    def _left(self) -> None:
+        known = self._known
+        self._name, self._doubted, known.leave_by = None, False, None
+        self._pace.succeeded()
+        known.leave_membership()
+
+    def _refused(self, heard: Heard, what: str) -> bool:
+        """Whether a request of the member failed; then it is known what that means."""
+        fault = self._fault(heard, what)
+        if fault is None:
+            self._pace.succeeded()
+            self._known.heard_at = heard.now
+            return False
+        if code_of(fault) == UNKNOWN_INSTANCE:
+            self._name = None
+            if self._known.member is not None:
+                self._known.expelled(heard.now)
+        else:
+            self._failed(heard, fault)
+        return True
+
+    def _failed(self, heard: Heard, fault: Fault) -> None:
+        self._pace.failed(heard, fault.retry_after_s)
+        if not fault.again:
+            self._known.fail(fault.error)
+
+    def _fault(self, heard: Heard, what: str) -> Fault | None:
+        return fault_in(heard, what, self._known.settings.bootstrap_servers)
