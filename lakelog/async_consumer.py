@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from lakelog.consume.announcing import Listen, Listener
 from lakelog.consume.arrow import load_arrow, load_pandas, table_of
-from lakelog.consume.calling import Listen, Listener
-from lakelog.consume.consumption import (
+from lakelog.consume.settings import ConsumerSettings
+from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, OnCommit
+from lakelog.consume.tasks import AsyncWork
+from lakelog.consume.wanted import (
     Offset,
-    OnCommit,
     Partition,
+    Time,
+    Where,
     read_offset,
     read_offsets,
     read_partitions,
     read_wanted,
 )
-from lakelog.consume.knowledge import Time, Where
-from lakelog.consume.settings import ConsumerSettings
-from lakelog.consume.shapes import ConsumerRecord, GroupMetadata
-from lakelog.consume.tasks import AsyncWork
 from lakelog.errors import Closed
 from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.transport.exchange import AsyncTransport

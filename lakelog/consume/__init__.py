@@ -2,13 +2,17 @@
 
     shapes       records and what else a caller is given
     settings     what a consumer can be told
+    wanted       what is to be read, and what callers name
+    held         one partition
     knowledge    what a consumer knows of itself and its partitions
-    buffer       records that arrived and were not handed out
+    stretch      records of one partition that follow one another
+    buffer       those that arrived and were not handed out
     wire         requests, and what answers say
     steps        what the generators below yield
     membership   being a member: joining, subscribing, saying that it lives, leaving
     committing   commits, one after the other
     fetching     seeks and records
+    announcing   what a caller is told first
     calling      what a caller asks for: poll, commit, close
     questions    what is asked of the log and of the group, without being a member
     arrow        batches

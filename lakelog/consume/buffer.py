@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lakelog.consume.held import Held
 from lakelog.consume.shapes import ConsumerRecord
 from lakelog.consume.stretch import Stretch
 from lakelog.deserializers import Deserialize
 from lakelog.errors import NotDeserializable
-
-if TYPE_CHECKING:
-    from lakelog.consume.knowledge import Held
 
 
 @dataclass(slots=True, eq=False)

@@ -111,7 +111,7 @@ class Committing:
         first.error, first.decided = error, True
         if first.callback is not None:
             known.decided.append(first)
-        elif error is not None and first.auto:
-            known.warnings.append(f"what was handed out could not be committed: {error}")
+        elif error is not None and not first.awaited:
+            known.warnings.append(f"a commit failed, so these records may be read again: {error}")
         known.give_up(first.giving)
         known.touch()

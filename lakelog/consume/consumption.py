@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lakelog.consume.buffer import Buffer
 from lakelog.consume.calling import Calls
 from lakelog.consume.committing import Committing
 from lakelog.consume.fetching import Fetching
-from lakelog.consume.knowledge import Knowledge, Pattern, Topics
+from lakelog.consume.knowledge import Knowledge
 from lakelog.consume.membership import Membership
 from lakelog.consume.questions import ConsumerQuestions
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.shapes import GroupMetadata
 from lakelog.consume.steps import Doing
+from lakelog.consume.wanted import Pattern, Topics
 from lakelog.consume.wire import Wire
 from lakelog.deserializers import deserializer_of
-from lakelog.errors import IllegalState, LakelogError
-from lakelog.names import check_topic
-from lakelog.places import OffsetAndMetadata, TopicPartition
-
-Partition = tuple[str, int]
-Offset = int | OffsetAndMetadata
-OnCommit = Callable[[LakelogError | None, dict[TopicPartition, OffsetAndMetadata]], object]
+from lakelog.places import TopicPartition
 
 
 class Lane(NamedTuple):
@@ -69,43 +64,3 @@ class Consumption:
     def metadata(self) -> GroupMetadata:
         of, known = self.known.settings, self.known
         return GroupMetadata(of.group_id, known.member or "", known.generation, of.group_instance_id)
-
-
-def read_wanted(topics: Iterable[str] | str | None, pattern: str | None) -> Topics | Pattern:
-    """What a caller subscribes to."""
-    if (topics is None) == (pattern is None):
-        raise IllegalState("a subscription is either to topics or to a pattern")
-    if pattern is not None:
-        return Pattern(pattern)
-    chosen = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics or ()))
-    for topic in chosen:
-        check_topic(topic)
-    if not chosen:
-        raise IllegalState("a subscription is to one topic at least; unsubscribe ends one")
-    return Topics(chosen)
-
-
-def read_partitions(given: Iterable[Partition]) -> list[TopicPartition]:
-    partitions: list[TopicPartition] = []
-    for topic, partition in given:
-        check_topic(topic)
-        if type(partition) is not int or partition < 0:
-            raise IllegalState(f"a partition is a whole number, 0 or more, not {partition!r}")
-        partitions.append(TopicPartition(topic, partition))
-    return list(dict.fromkeys(partitions))
-
-
-def read_offset(given: object) -> int:
-    if type(given) is not int or given < 0:
-        raise IllegalState(f"an offset is a whole number, 0 or more, not {given!r}")
-    return given
-
-
-def read_offsets(given: Mapping[Partition, Offset] | None) -> dict[TopicPartition, OffsetAndMetadata] | None:
-    """The offsets to commit: each a number, or one with a note."""
-    if given is None:
-        return None
-    entries = [OffsetAndMetadata(each) if isinstance(each, int) else each for each in given.values()]
-    for offset, _ in entries:
-        read_offset(offset)
-    return dict(zip(read_partitions(given), entries, strict=True))

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Final, cast
 
-from lakelog.consume.knowledge import NO_GENERATION, Held, Knowledge, Where
+from lakelog.consume.held import Held
+from lakelog.consume.knowledge import NO_GENERATION, Knowledge
 from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
 from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
 from lakelog.consume.stretch import Stretch
+from lakelog.consume.wanted import Where
 from lakelog.consume.wire import Wire, number_in, read_records
 from lakelog.errors import IllegalState, LakelogError
 from lakelog.places import TopicPartition
@@ -58,7 +60,7 @@ class Fetching:
         return {
             partition: held.sought
             for partition, held in self._known.held.items()
-            if held.sought is not None and held.stage == "kept"
+            if held.sought is not None and held.stays
         }
 
     def _seek(self, seeks: dict[TopicPartition, Where]) -> Generator[Request, Heard, float]:
@@ -160,7 +162,7 @@ class Fetching:
             known.go_on_where_we_are()
         for partition, stretch in records:
             held = known.held.get(partition)
-            if held is None or held.stage != "kept":
+            if held is None or not held.stays:
                 continue
             asked, turn = turns.get(partition, (held, held.turns))
             if asked is not held or turn != held.turns:

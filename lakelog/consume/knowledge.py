@@ -1,12 +1,6 @@
-"""What a consumer knows: what it reads, who it is in its group, how far it is in each of its partitions.
+"""What a consumer knows: what it reads, who it is in its group, what it has, and what went wrong. Pure.
 
-    expected   behind what arrived: what the server is to give next
-    position   behind what was handed out to the caller, or where he sought
-    settled    the position when the caller last came back for more: he is done with what is before
-    committed  what the group is known to have
-
-A partition goes when the server, or the caller by another subscription, asks for it (`asked`): the caller is told,
-what he is done with is committed (`giving`), and it is given up. What was taken meanwhile is `lost`. Pure.
+All that happens to a consumer changes it here; nothing else remembers anything that two of the lanes need.
 """
 
 from __future__ import annotations
@@ -14,77 +8,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakelog.consume.buffer import Buffer
+from lakelog.consume.held import Held
 from lakelog.consume.settings import ConsumerSettings
+from lakelog.consume.wanted import Manual, Pattern, Topics, Wanted
 from lakelog.errors import CommitFailed, FencedInstance, LakelogError
 from lakelog.places import OffsetAndMetadata, TopicPartition
 
-#: Whose past is not known for sure: as if it were not there.
 NO_GENERATION: Final = -1
 _SURELY: Final = 0.9
-
-
-class Topics(NamedTuple):
-    names: tuple[str, ...]
-
-
-class Pattern(NamedTuple):
-    text: str
-
-
-class Manual(NamedTuple):
-    partitions: tuple[TopicPartition, ...]
-
-
-Wanted = Topics | Pattern | Manual
-
-
-class Time(NamedTuple):
-    timestamp: int
-
-
-Where = int | Time | Literal["beginning", "end"]
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-
-
-@dataclass(slots=True, eq=False)
-class Held:
-    """One partition. `since` is the generation in which it was first seen to be ours; None where that is no matter.
-
-    `turns` tells apart what arrived before and after it was sought, or taken and given again.
-    """
-
-    partition: TopicPartition
-    since: int | None
-    announced: bool = False
-    paused: bool = False
-    stage: Literal["kept", "asked", "giving"] = "kept"
-    expected: int | None = None
-    position: int | None = None
-    settled: int | None = None
-    committed: int | None = None
-    sought: Where | None = None
-    """What the server is to be told."""
-    began: Where | None = None
-    """Where the caller sought last."""
-    turns: int = 0
-    uncertain: bool = False
-    """Whether it may have been taken and given again unseen."""
-
-    @property
-    def readable(self) -> bool:
-        return self.announced and not self.paused and self.stage == "kept"
-
-    @property
-    def undone(self) -> bool:
-        return self.position is not None and self.position != self.committed
-
-    def seek(self, where: Where) -> None:
-        self.turns += 1
-        self.sought = self.began = where
-        self.expected = self.position = self.settled = where if isinstance(where, int) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +31,7 @@ class Commission:
     until: float
     member: str | None
     auto: bool = False
+    awaited: bool = False
     callback: Callable[..., object] | None = None
     giving: tuple[Held, ...] = ()
     error: LakelogError | None = None
@@ -147,7 +83,6 @@ class Knowledge:
     fatal: LakelogError | None = None
     leave_by: float | None = None
     ended: bool = False
-    commit_doubted: bool = False
     changes: int = 0
 
     def touch(self) -> None:
@@ -185,8 +120,6 @@ class Knowledge:
             return not any(each.auto for each in self.commits)
         return all(self.wants(partition) for partition in self.held)
 
-    # --- what went wrong
-
     def fail(self, error: LakelogError) -> None:
         """The next poll raises it, and the one behind that tries again."""
         self.error, self.stopped = error, True
@@ -212,23 +145,22 @@ class Knowledge:
                 self.lose([held])
             else:  # taken while nothing was open: as if it had been asked for
                 self.ask_back([held])
-        for partition in beat.assigned:
-            if partition not in self.held:
-                self.held[partition] = Held(partition, beat.generation)
+        for partition in sorted(beat.assigned - self.held.keys()):
+            self.held[partition] = Held(partition, beat.generation)
 
     def ask_back(self, several: Iterable[Held]) -> None:
         """They are to go; of what the caller has not heard of he need not hear."""
         for held in list(several):
             if not held.announced:
                 self.give_up([held])
-            elif held.stage == "kept":
+            elif held.stays:
                 held.stage = "asked"
-                self.forget_records(held)
+                self._forget_records(held)
         self.touch()
 
     def give_up(self, several: Iterable[Held]) -> None:
         """The server is told by the next heartbeat."""
-        for held in several:
+        for held in list(several):
             self._drop(held)
         self.learn = True
         self.touch()
@@ -240,12 +172,22 @@ class Knowledge:
         self.learn = True
         self.touch()
 
+    def regain(self, held: Held) -> Held:
+        """It was taken and given again unseen."""
+        self.lose([held])
+        anew = self.held[held.partition] = Held(held.partition, self.generation)
+        return anew
+
     def _drop(self, held: Held) -> bool:
         if self.held.get(held.partition) is not held:
             return False
         del self.held[held.partition]
-        self.forget_records(held)
+        self._forget_records(held)
         return True
+
+    def _forget_records(self, held: Held) -> None:
+        held.turns += 1
+        self.buffer.purge()
 
     def _is_being_committed(self, held: Held) -> bool:
         return any(
@@ -253,15 +195,7 @@ class Knowledge:
             for each in self.commits
         )
 
-    def regain(self, held: Held) -> Held:
-        """It was taken and given again unseen."""
-        self.lose([held])
-        anew = self.held[held.partition] = Held(held.partition, self.generation)
-        return anew
-
-    def forget_records(self, held: Held) -> None:
-        held.turns += 1
-        self.buffer.purge()
+    # --- the membership ends
 
     def leave_membership(self) -> None:
         """There is no member any more. Who reads partitions of his own choice goes on where he is."""
@@ -290,14 +224,13 @@ class Knowledge:
 
     # --- commits
 
-    def to_commit(self, several: Collection[Held], *, settled: bool = False) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is not committed yet of what was handed out, or of what the caller is surely done with."""
-        found: dict[TopicPartition, OffsetAndMetadata] = {}
-        for held in several:
-            offset = held.settled if settled else held.position
-            if offset is not None and offset != held.committed:
-                found[held.partition] = OffsetAndMetadata(offset)
-        return found
+    def to_commit(self, several: Iterable[Held]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What was handed out of these and is not committed yet."""
+        return {
+            held.partition: OffsetAndMetadata(held.position)
+            for held in several
+            if held.position is not None and held.position != held.committed
+        }
 
     def commission(self, offsets: Offsets, until: float, **more: Any) -> Commission:
         """Queue a commit."""
@@ -312,7 +245,7 @@ class Knowledge:
         return made
 
     def check_not_lost(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """A commit of what was lost, before the caller has heard of that."""
+        """Refuse a commit of what was lost, before the caller has heard of that."""
         undone = [each for each, undone in self.lost.items() if (undone if partitions is None else each in partitions)]
         if undone:
             raise CommitFailed(

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Final, cast
 
-from lakelog.consume.knowledge import Knowledge, Manual
+from lakelog.consume.knowledge import Knowledge
 from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
+from lakelog.consume.wanted import Manual
 from lakelog.consume.wire import Wire, read_beat
 from lakelog.errors import LakelogError
 from lakelog.transport.answers import Fault
@@ -110,8 +111,10 @@ class Membership:
             self._failed(heard, fault)
         return heard.now
 
-    def _tell(self, _now: float) -> Generator[Request, Heard, float]:
+    def _tell(self, now: float) -> Generator[Request, Heard, float]:
         known, name, wanted = self._known, self._name or "", self._known.wanted
+        if wanted is None:
+            return now
         if known.told is not None and type(known.told) is not type(wanted):
             heard = yield self._wire.unsubscribe(name)
             if not self._refused(heard, "unsubscribing"):

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from lakelog.consume.knowledge import Held, Time
+from lakelog.consume.held import Held
 from lakelog.consume.settings import ConsumerSettings
+from lakelog.consume.wanted import Time
 from lakelog.errors import OutcomeUnknown
 from lakelog.names import check_topic
 from lakelog.places import OffsetAndMetadata, TopicPartition
@@ -65,21 +66,18 @@ class ConsumerQuestions:
         """None where only the server knows where it began, which has not given a record yet."""
         if held.position is not None:
             return held.position
-        match held.began:
-            case "beginning":
-                return (yield from self._offsets(held.partition, None, timeout)).beginning_offset
-            case "end":
-                return (yield from self._offsets(held.partition, None, timeout)).end_offset
-            case Time(timestamp):
-                known = yield from self._offsets(held.partition, timestamp, timeout)
-                return known.end_offset if known.offset is None else known.offset
-            case _:
-                committed = (yield from self._all_committed(timeout)).get(held.partition)
-                if committed is not None:
-                    return committed.offset
-                if self._settings.auto_offset_reset != "earliest":
-                    return None
-                return (yield from self._offsets(held.partition, None, timeout)).beginning_offset
+        began = held.began
+        if began is None:
+            committed = (yield from self._all_committed(timeout)).get(held.partition)
+            if committed is not None:
+                return committed.offset
+            began = "beginning" if self._settings.auto_offset_reset == "earliest" else None
+        if began is None or isinstance(began, int):
+            return began
+        known = yield from self._offsets(held.partition, began.timestamp if isinstance(began, Time) else None, timeout)
+        if isinstance(began, Time) and known.offset is not None:
+            return known.offset
+        return known.beginning_offset if began == "beginning" else known.end_offset
 
     def lag(self, several: Iterable[Held], timeout: float | None) -> Asking[dict[TopicPartition, int | None]]:
         found: dict[TopicPartition, int | None] = {}

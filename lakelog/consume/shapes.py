@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+
+from lakelog.errors import LakelogError
+from lakelog.places import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     Content = Any
@@ -31,6 +35,10 @@ class ConsumerRecord(msgspec.Struct, gc=False):
     key: Content
     value: Content
     headers: tuple[Header, ...] = ()
+
+
+#: The error or None, and what was to be committed.
+OnCommit = Callable[[LakelogError | None, dict[TopicPartition, OffsetAndMetadata]], object]
 
 
 class GroupMetadata(NamedTuple):

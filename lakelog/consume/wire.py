@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from lakelog.consume.knowledge import Beat, Time, Topics, Where
+from lakelog.consume.knowledge import Beat
 from lakelog.consume.settings import MOST_WAIT_MS, ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord
 from lakelog.consume.stretch import Rows, Stretch, find_runs
+from lakelog.consume.wanted import Pattern, Time, Topics, Where
 from lakelog.errors import OutcomeUnknown
 from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.settings import INT32_MAX
@@ -70,7 +71,7 @@ class Wire:
     def leave(self, name: str) -> Request:
         return Request("DELETE", self._instance(name), timeout_s=self._patience_s)
 
-    def subscribe(self, name: str, wanted: Any) -> Request:
+    def subscribe(self, name: str, wanted: Topics | Pattern) -> Request:
         body = {"topics": wanted.names} if isinstance(wanted, Topics) else {"topic_pattern": wanted.text}
         return self._post(f"{self._instance(name)}/subscription", body)
 

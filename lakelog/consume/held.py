@@ -1,0 +1,72 @@
+"""One partition that a consumer has, and how far it is there. Pure.
+
+    expected   behind what arrived: what the server is to give next
+    position   behind what was handed out to the caller, or where he sought
+    settled    the position when the caller last came back for more: he is done with what is before
+    committed  what the group is known to have
+
+It is `new` until the caller was told that it is his. It goes when the server, or the caller by another subscription,
+asks for it (`asked`): the caller is told, and what he is done with is committed (`giving`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lakelog.consume.wanted import Where
+from lakelog.places import TopicPartition
+
+Stage = Literal["new", "kept", "asked", "giving"]
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """`since` is the generation in which it was first seen to be ours; None where that is no matter.
+
+    `turns` tells apart what arrived before and after it was sought, or taken and given again.
+    """
+
+    partition: TopicPartition
+    since: int | None
+    announced: bool = False
+    stage: Stage = "new"
+    paused: bool = False
+    expected: int | None = None
+    position: int | None = None
+    settled: int | None = None
+    committed: int | None = None
+    sought: Where | None = None
+    """What the server is to be told."""
+    began: Where | None = None
+    """Where the caller sought last."""
+    turns: int = 0
+    uncertain: bool = False
+    """Whether it may have been taken and given again unseen."""
+
+    @property
+    def stays(self) -> bool:
+        return self.stage in ("new", "kept")
+
+    @property
+    def readable(self) -> bool:
+        return self.stage == "kept" and not self.paused
+
+    @property
+    def undone(self) -> bool:
+        """Whether something was handed out and is not known to be committed."""
+        return self.position is not None and self.position != self.committed
+
+    def seek(self, where: Where) -> None:
+        self.turns += 1
+        self.sought = self.began = where
+        self.expected = self.position = self.settled = where if isinstance(where, int) else None
+
+    def settle(self) -> None:
+        """The caller came back: he is done with what he was given."""
+        self.settled = self.position
+
+    def unsettle(self) -> None:
+        """What the caller was given last does not count as done, unless it is committed already."""
+        ahead = self.committed is not None and (self.settled is None or self.settled < self.committed)
+        self.position = self.committed if ahead else self.settled
