@@ -321,3 +321,12 @@ def test_a_function_that_the_server_was_not_told_is_never_loaded(app: HttpApp):
     refused = app.post("/consumers/g", json={"partition.assignment.strategy": MINE})
     assert error_code(refused) == (422, 42204)
     assert refused.json()["setting"] == "partition.assignment.strategy"
+
+
+@pytest.mark.parametrize(
+    ("agent", "client_id"),
+    [("till 7 lakelog/0.1.0", "till 7"), ("curl/8.1", "curl/8.1"), ("", ""), ("x" * 300, "x" * 255)],
+)
+def test_operators_are_shown_who_a_member_is(app: HttpApp, agent: str, client_id: str):
+    assert app.post("/consumers/g", json={"name": "one"}, headers={"user-agent": agent}).status_code == 200
+    assert app.get("/groups/g").json()["members"][0]["client_id"] == client_id
