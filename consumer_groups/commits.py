@@ -83,7 +83,7 @@ def decide_commit(
             put_offset(draft, partition, topic.topic_id, each.next_offset, each.metadata)
         committed = {partition: each.next_offset for partition, each in command.offsets.items()}
     held = group.holdings.get(member.member_id)
-    if held is not None and held.revoking:
+    if held is not None and held.revoking and not group.presences[member.member_id].keeps:
         _release_done(draft, member, held.revoking if command.offsets is None else committed)
     return draft.decide(committed)
 

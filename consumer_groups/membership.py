@@ -131,7 +131,7 @@ def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms:
     """It lives; and what it has given up moves."""
     member = asking(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
-    draft.notes.append(Heard(member.member_id, now_ms))
+    draft.notes.append(Heard(member.member_id, now_ms, keeps=command.owned is not None))
     held = draft.holding(member.member_id)
     if held is not None and held.revoking:
         kept = command.owned or frozenset()
