@@ -68,6 +68,8 @@ _log = logging.getLogger("lakelog")
 _THREADS: Final = 4
 _CLOSING_S: Final = 5.0
 _RETENTION_EVERY_MS: Final = 600_000
+#: So often it is tried whether a topic that could not be opened can be.
+_LOOK_AGAIN_MS: Final = 10_000
 #: So many groups are looked at before others have their turn.
 _AT_ONCE: Final = 50
 
@@ -106,11 +108,12 @@ class Coordinator:
         self._threads = threads
         self._custom = custom_assignors
         self._retention_ms = retention_ms
-        self._cluster = Cluster((), custom_assignors)
+        self._cluster = Cluster(topics_in(groups.records()).values(), custom_assignors)
         self._offsets = LogOffsets(log)
         self._refreshing = asyncio.Lock()
         self._stale = False
-        self._retention_due_ms = 0
+        self._held_up = False
+        self._look_due_ms = self._retention_due_ms = 0
         self._durable = DurableGroups(groups, ledger, clock_ms, self)
         self._polls = Polls(self._durable, log, self._offsets, lambda: self._cluster, clock_ms, threads)
         self._deadlines = Deadlines(groups, clock_ms, self.tick)
@@ -270,10 +273,10 @@ class Coordinator:
     async def topics_changed(self) -> None:
         """To be called when a topic came, went or grew: groups take it up before this returns, else soon."""
         async with self._refreshing:  # a list that was begun before another is never applied behind it
-            known = self._cluster.topics or topics_in(self._durable.groups.records())
+            closed = self._offsets.closed
             try:
-                self._cluster = await asyncio.get_running_loop().run_in_executor(
-                    self._threads, load_cluster, self._log, known, self._custom
+                self._cluster, self._offsets.closed = await asyncio.get_running_loop().run_in_executor(
+                    self._threads, load_cluster, self._log, self._cluster.topics, self._custom
                 )
             except (LakelogError, RuntimeError) as error:  # the latter once we are closed
                 _log.warning("the topics could not be listed for the groups: %s", error)
@@ -283,7 +286,10 @@ class Coordinator:
                     list(self._durable.groups.by_name),
                     lambda known: decide_topics_changed(known, self._cluster, self._clock_ms()),
                 )
-        if self._stale:
+            if closed != self._offsets.closed:
+                self._polls.wake_all()
+        self._look_due_ms = self._clock_ms() + _LOOK_AGAIN_MS
+        if self._stale or self._offsets.closed:
             self._deadlines.again()
 
     async def run_retention(self) -> None:
@@ -294,18 +300,27 @@ class Coordinator:
         )
 
     async def tick(self, held_up: bool = False) -> bool:  # noqa: FBT001, FBT002 - the timer's
-        """What time brings; the timer calls it. Whoever could not be heard, as we were held up, has time again."""
-        if held_up:
+        """What time brings; the timer calls it. Whoever could not be heard, as we were held up, has time again.
+
+        While the disk lets nothing end nobody is answered, so nobody can be expected to go on.
+        """
+        if self._durable.stuck:
+            self._held_up = True
+            return False
+        if held_up or self._held_up:
+            self._held_up = False
             begin(self._durable.groups, self._clock_ms(), self._log.epoch)
-        if self._stale:
+        if self._stale or (self._offsets.closed and self._clock_ms() >= self._look_due_ms):
             await self.topics_changed()
-        if self._clock_ms() >= self._retention_due_ms:
+        if not self._stale and self._clock_ms() >= self._retention_due_ms:
             self._retention_due_ms = self._clock_ms() + _RETENTION_EVERY_MS
             await self.run_retention()
+        for group, member_id in self._polls.overdue():
+            self.heard(group, member_id)
         done = await self._do_all(
             self._deadlines.due(), lambda known: decide_expiry(known, self._cluster, self._clock_ms())
         )
-        return done and not self._stale
+        return done and not self._stale and not self._offsets.closed
 
     async def close(self) -> bool:
         """End all polls as if their time was over; False if something is not known to be durable in a few seconds."""

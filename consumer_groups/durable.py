@@ -11,9 +11,10 @@ It is used by one event loop. It knows decisions and the ledger; it must not kno
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from consumer_groups.decision import Decision, apply, hear, undo
 from consumer_groups.records import Record
@@ -24,6 +25,8 @@ from delta_log import LakelogError, Ledger
 from delta_log.errors import Closed
 
 T = TypeVar("T")
+#: A disk that lets nothing end for so long keeps whoever asks from being answered.
+STUCK_S: Final = 1.0
 
 
 class Listener(Protocol):
@@ -55,9 +58,15 @@ class DurableGroups:
         self._listener = listener
         self._number = 0
         self._under_way = 0
+        self._moved_s = 0.0
         self._last: dict[str, Change] = {}
         self._failed: list[Change] = []
         self._mended: asyncio.Future[None] | None = None
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the disk does not let anything end."""
+        return self._under_way > 0 and time.monotonic() - self._moved_s > STUCK_S
 
     async def do(
         self, group: str, decide: Callable[[Group], Decision[T]], *, member_id: str | None = None
@@ -110,6 +119,8 @@ class DurableGroups:
         outcome = asyncio.get_running_loop().create_future()
         change = Change(self._number, decision.group, apply(self.groups, decision), outcome)
         self._last[decision.group] = change
+        if not self._under_way:
+            self._moved_s = time.monotonic()
         self._under_way += 1
         stored.add_done_callback(lambda done: self._settle(change, done))
         self._listener.applied(decision)
@@ -117,6 +128,7 @@ class DurableGroups:
     def _settle(self, change: Change, stored: asyncio.Future[None]) -> None:
         """After a failure all that is under way is waited for: some of it may have been queued up before."""
         self._under_way -= 1
+        self._moved_s = time.monotonic()
         change.error = Closed() if stored.cancelled() else stored.exception()
         if change.error is not None:
             self._failed.append(change)

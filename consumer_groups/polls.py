@@ -57,9 +57,10 @@ class End(Protocol):
 
 
 class Wake:
-    """Of one waiting poll; `ring` may be called by any thread."""
+    """Of one waiting poll, and when its time is over; `ring` may be called by any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, until_s: float) -> None:
+        self.until_s = until_s
         self.event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -110,19 +111,19 @@ class Polls:
 
         Of what is given `room` stays lent.
         """
-        began_s, member_id = asyncio.get_running_loop().time(), command.member_id
+        began_s, until_s, member_id = asyncio.get_running_loop().time(), self._until_s(command), command.member_id
         decision = await self._durable.do(
             group,
             lambda known: decide_poll(known, command, self._cluster(), self._clock_ms()),
             member_id=member_id,
         )
-        key, wake, several = (group, member_id), Wake(), tuple(ends)
+        key, wake, several = (group, member_id), Wake(until_s), tuple(ends)
         enough_s, gathering = (
             began_s + decision.reply.fetch_max_wait_ms / 1000,
             Gathering(decision.reply.fetch_min_bytes),
         )
         revoking = self._revoking(group, member_id)
-        wait = Wait(wake, several, self._until_s(command), enough_s, gathering, revoking)
+        wait = Wait(wake, several, until_s, enough_s, gathering, revoking)
         self._waiting.setdefault(key, set()).add(wake)
         for end in several:
             end.add_done_callback(wake.ring)
@@ -153,6 +154,11 @@ class Polls:
         for waiting in self._waiting.values():
             for wake in waiting:
                 wake.event.set()
+
+    def overdue(self) -> list[tuple[str, str]]:
+        """Members whose polls should be over, and are not answered: what they wait for is of our making."""
+        now_s = asyncio.get_running_loop().time()
+        return [key for key, waiting in self._waiting.items() if any(wake.until_s < now_s for wake in waiting)]
 
     def close(self) -> None:
         """All end as if their time was over."""

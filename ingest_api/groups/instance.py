@@ -5,15 +5,20 @@ Whoever asks lives, whatever becomes of the request. It must not know what any r
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+from delta_log.errors import OutcomeUnknown
 from ingest_api.call import Call, Header
 from ingest_api.errors import Refusal
 from ingest_api.operations import Operation
 from ingest_api.parameters import Parameter, Whole, parse_value
+from ingest_api.patience import Patience
 from ingest_api.tier import Tier
 
+T = TypeVar("T")
 INSTANCE: Final = "/consumers/{group}/instances/{instance}"
 UNKNOWN_INSTANCE: Final = 40403
 _NAME_BYTES: Final = 255
@@ -40,6 +45,31 @@ class Asked(NamedTuple):
     member_id: str
     generation: int | None
     received: int | None
+
+
+class InTime:
+    """Waits for the groups as long as a request may take, however sick the disk is: then the outcome is unknown."""
+
+    def __init__(self, tier: Tier) -> None:
+        self._patience = Patience(tier.settings.request_timeout_ms / 1000)
+
+    async def __call__(self, asked: Awaitable[T]) -> T:
+        try:
+            return await self._patience.wait(asked)
+        except TimeoutError:
+            raise self._unknown(self._patience.seconds) from None
+
+    async def after(self, wait_ms: int, asked: Awaitable[T]) -> T:
+        """The same of what may wait that long by itself."""
+        seconds = wait_ms / 1000 + self._patience.seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await asked
+        except TimeoutError:
+            raise self._unknown(seconds) from None
+
+    def _unknown(self, seconds: float) -> OutcomeUnknown:
+        return OutcomeUnknown("the request", f"it took more than {seconds:g} s")
 
 
 def who_asks(tier: Tier, call: Call) -> Asked:

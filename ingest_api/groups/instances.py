@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from consumer_groups.options import OPTIONS, Options, parse_options
 from consumer_groups.subscribing import Assign, Subscribe, Unsubscribe
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.forwarded import address_of
-from ingest_api.groups.instance import INSTANCE, SAYS_GENERATION, generation_header, of_instance, who_asks
+from ingest_api.groups.instance import INSTANCE, SAYS_GENERATION, InTime, generation_header, of_instance, who_asks
 from ingest_api.groups.instance_shapes import (
     BODY_TYPES,
     AssignmentsView,
@@ -44,6 +45,8 @@ _OPTIONS: Final = {
         for option in OPTIONS.values()
     },
 }
+_MOST_CLIENT_ID: Final = 255
+_OUR_CLIENT: Final = re.compile(r" lakelog/[0-9A-Za-z.+]+$")
 
 
 class Instances:
@@ -51,6 +54,7 @@ class Instances:
 
     def __init__(self, tier: Tier) -> None:
         self._tier = tier
+        self._in_time = InTime(tier)
 
     async def create(self, call: Call) -> Reply:
         call.query(())
@@ -58,7 +62,8 @@ class Instances:
         given = await read_json_or(call, dict[str, object], {}, types=BODY_TYPES)
         name, options = await self._parse(given)
         group, groups = call.path["group"], self._tier.groups
-        answer = await groups.join(group, Join(name or groups.new_member_id(), options))
+        command = Join(name or groups.new_member_id(), options, _client_id(call))
+        answer = await self._in_time(groups.join(group, command))
         member_id = answer.reply.member_id
         path = INSTANCE.format(group=quote(group, safe=""), instance=quote(member_id, safe=""))
         view = InstanceView(member_id, address_of(call.scope).base + path)
@@ -68,39 +73,40 @@ class Instances:
         who = who_asks(self._tier, call)
         for_good = call.query((FOR_GOOD,))["for_good"]
         command = Leave(who.member_id, for_good=for_good, generation=who.generation, received=who.received)
-        return done(await self._tier.groups.leave(who.group, command))
+        return done(await self._in_time(self._tier.groups.leave(who.group, command)))
 
     async def subscribe(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
         call.query(())
         given = await read_json(call, SubscriptionRequest, types=BODY_TYPES)
         command = Subscribe(who.member_id, tuple(given.topics or ()), given.topic_pattern, who.generation, who.received)
-        return done(await self._tier.groups.subscribe(who.group, command))
+        return done(await self._in_time(self._tier.groups.subscribe(who.group, command)))
 
     async def subscription(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
         media = _prepare(call)
-        await self._tier.groups.check(who.group, who.member_id, who.generation)
-        answer = await self._tier.groups.subscription(who.group, who.member_id)
+        await self._in_time(self._tier.groups.check(who.group, who.member_id, who.generation))
+        answer = await self._in_time(self._tier.groups.subscription(who.group, who.member_id))
         return told(SubscriptionView(list(answer.reply)), answer.generation, media)
 
     async def unsubscribe(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
         call.query(())
-        return done(await self._tier.groups.unsubscribe(who.group, Unsubscribe(*who[1:])))
+        return done(await self._in_time(self._tier.groups.unsubscribe(who.group, Unsubscribe(*who[1:]))))
 
     async def assign(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
         call.query(())
         given = await read_json(call, PartitionRefs, types=BODY_TYPES)
         partitions = tuple(each.named for each in given.partitions)
-        return done(await self._tier.groups.assign(who.group, Assign(who.member_id, partitions, *who[2:])))
+        command = Assign(who.member_id, partitions, *who[2:])
+        return done(await self._in_time(self._tier.groups.assign(who.group, command)))
 
     async def assignments(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
         media = _prepare(call)
-        await self._tier.groups.check(who.group, who.member_id, who.generation)
-        answer = await self._tier.groups.assignment(who.group, who.member_id)
+        await self._in_time(self._tier.groups.check(who.group, who.member_id, who.generation))
+        answer = await self._in_time(self._tier.groups.assignment(who.group, who.member_id))
         return told(AssignmentsView(show_partitions(answer.reply)), answer.generation, media)
 
     async def heartbeat(self, call: Call) -> Reply:
@@ -108,7 +114,8 @@ class Instances:
         media = _prepare(call)
         given = (await read_json_or(call, HeartbeatRequest, HeartbeatRequest(), types=BODY_TYPES)).owned
         owned = frozenset(each.named for each in given) if isinstance(given, list) else None
-        answer = await self._tier.groups.heartbeat(who.group, Heartbeat(who.member_id, who.generation, owned))
+        command = Heartbeat(who.member_id, who.generation, owned)
+        answer = await self._in_time(self._tier.groups.heartbeat(who.group, command))
         beaten = answer.reply
         view = HeartbeatView(answer.generation, show_partitions(beaten.assigned), show_partitions(beaten.revoking))
         return told(view, answer.generation, media)
@@ -184,3 +191,9 @@ def _prepare(call: Call) -> bytes:
     """What a route that answers something does first; answers the content type of the answer."""
     call.query(())
     return plain_media_type(call.list_header(b"accept"))
+
+
+def _client_id(call: Call) -> str:
+    """What operators are shown of who it is: its `User-Agent`, of our clients the part that `client.id` is."""
+    given = (call.list_header(b"user-agent") or b"").decode("latin-1")
+    return "".join(each for each in _OUR_CLIENT.sub("", given)[:_MOST_CLIENT_ID] if each.isprintable())

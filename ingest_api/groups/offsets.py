@@ -17,7 +17,7 @@ from consumer_groups.reset_policy import At
 from delta_log.errors import UnknownPartition, UnknownTopic
 from ingest_api.call import Call, Reply
 from ingest_api.errors import Refusal
-from ingest_api.groups.instance import of_instance, who_asks
+from ingest_api.groups.instance import InTime, of_instance, who_asks
 from ingest_api.groups.instance_shapes import (
     BODY_TYPES,
     MOST_NAMED,
@@ -71,6 +71,7 @@ class InstanceOffsets:
 
     def __init__(self, tier: Tier) -> None:
         self._tier = tier
+        self._in_time = InTime(tier)
 
     async def commit(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
@@ -79,14 +80,15 @@ class InstanceOffsets:
         offsets = None
         if isinstance(given, list):
             offsets = {partition: _commitment(each) for partition, each in each_once(given).items()}
-        return done(await self._tier.groups.commit(who.group, Commit(who.member_id, offsets, *who[2:])))
+        command = Commit(who.member_id, offsets, *who[2:])
+        return done(await self._in_time(self._tier.groups.commit(who.group, command)))
 
     async def committed(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
         media = plain_media_type(call.list_header(b"accept"))
         wanted = await _read_wanted(call)
-        await self._tier.groups.check(who.group, who.member_id, who.generation)
-        answer = await self._tier.groups.committed(who.group, wanted)
+        await self._in_time(self._tier.groups.check(who.group, who.member_id, who.generation))
+        answer = await self._in_time(self._tier.groups.committed(who.group, wanted))
         return told(CommittedOffsetsView(_show(wanted, answer.reply)), answer.generation, media)
 
     async def seek(self, call: Call) -> Reply:
@@ -98,9 +100,10 @@ class InstanceOffsets:
         times = {partition: where.timestamp_ms for partition, where in asked.items() if isinstance(where, At)}
         with _not_assigned():
             if times:
-                await self._tier.groups.check(who.group, who.member_id, who.generation)
+                await self._in_time(self._tier.groups.check(who.group, who.member_id, who.generation))
                 positions |= await self._tier.in_thread(self._find, times)
-            return done(await self._tier.groups.seek(who.group, Seek(who.member_id, positions, *who[2:])))
+            command = Seek(who.member_id, positions, *who[2:])
+            return done(await self._in_time(self._tier.groups.seek(who.group, command)))
 
     async def seek_to_beginning(self, call: Call) -> Reply:
         return await self._seek_to(call, "beginning")
@@ -114,7 +117,7 @@ class InstanceOffsets:
         given = await read_json(call, PartitionRefs, types=BODY_TYPES)
         command = Seek(who.member_id, dict.fromkeys((each.named for each in given.partitions), where), *who[2:])
         with _not_assigned():
-            return done(await self._tier.groups.seek(who.group, command))
+            return done(await self._in_time(self._tier.groups.seek(who.group, command)))
 
     def _find(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Where]:
         """The first record at or behind each time; the end behind the last one."""

@@ -12,12 +12,12 @@ from consumer_groups.options import Options
 from consumer_groups.polling import Poll
 from consumer_groups.polls import Polled
 from consumer_groups.reading import Room, size_of
-from delta_log import Fetched
+from delta_log import Fetched, LakelogError
 from ingest_api.call import Call, Piece, Reply
 from ingest_api.errors import Refusal
 from ingest_api.fetch_plan import DECODE, MIB, MOST_WAIT_MS
 from ingest_api.formats_out import Decode
-from ingest_api.groups.instance import Asked, generation_header, of_instance, who_asks
+from ingest_api.groups.instance import Asked, InTime, generation_header, of_instance, who_asks
 from ingest_api.groups.instance_shapes import BinaryRecord, JsonRecord
 from ingest_api.groups.polled_formats import PolledWriter, choose_format, open_polled_writer
 from ingest_api.media import Format
@@ -119,6 +119,7 @@ class Records:
 
     def __init__(self, tier: Tier) -> None:
         self._tier = tier
+        self._in_time = InTime(tier)
         self._giving: dict[tuple[str, str], Giving] = {}
 
     async def __call__(self, call: Call) -> Reply:
@@ -150,7 +151,12 @@ class Records:
         paused = parse_paused(query["paused"])
         command = Poll(who.member_id, tier.groups.now_ms + wait_ms, who.generation, who.received, paused, query["keep"])
         with tier.watch.polling:
-            return await tier.groups.poll(who.group, command, room, (leaving, tier.closing))
+            polling = tier.groups.poll(who.group, command, room, (leaving, tier.closing))
+            try:
+                return await self._in_time.after(wait_ms, polling)
+            except LakelogError:  # whoever is answered lives
+                tier.groups.heard(who.group, who.member_id)
+                raise
 
     def _answer(
         self, who: Asked, polled: Polled, media: Format, decode: Decode, loan: Loan, leaving: asyncio.Future[None]

@@ -1,0 +1,161 @@
+"""Groups while something is wrong below, and passes: nobody loses offsets, partitions or a membership over it."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from consumer_groups import coordinator, deadlines, durable
+from consumer_groups.assignment import TopicPartition
+from consumer_groups.commits import Commit, Commitment
+from consumer_groups.coordinator import Coordinator
+from consumer_groups.membership import Heartbeat
+from consumer_groups.upkeep import OFFSETS_RETENTION_MS
+from delta_log import Log
+from delta_log.errors import StorageRefused, TopicClosed
+from delta_log.opening import wall_clock_ms
+from tests.support.coordinating import comes_true, coordinating, join, poll, put
+from tests.support.logs import Place
+from tests.support.loops import in_loop
+
+ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class HeldJournal:
+    """While it lasts no write of the journal ends."""
+
+    def __init__(self, log: Log) -> None:
+        self._journal = log._running.journal
+        self._go_on = threading.Event()
+
+    def __enter__(self) -> None:
+        real = self._real = self._journal.append
+
+        def hang(*given: Any) -> Any:
+            self._go_on.wait(20)
+            return real(*given)
+
+        self._journal.append = hang  # type: ignore[method-assign]
+
+    def __exit__(self, *_: object) -> None:
+        self._journal.append = self._real  # type: ignore[method-assign]
+        self._go_on.set()
+
+
+def everything(groups: Coordinator) -> set[str]:
+    return {repr(record) for record in groups._durable.groups.records()}
+
+
+def refuse(*_: object) -> Any:
+    raise StorageRefused("topics", "a test")
+
+
+@in_loop
+async def test_nobody_is_expired_by_a_disk_that_lets_nobody_be_answered(log: Log):
+    """Whoever waits for an answer cannot ask again; and a session that is over was not, had he been answered."""
+    log.create_topic("t")
+    put(log, "t", 0, b"a")
+    async with coordinating(log) as groups:
+        with mock.patch.object(durable, "STUCK_S", 0.1):
+            await join(groups, "ann", "t", session_timeout_ms=400, auto_commit_enable=False)
+            await poll(groups, "ann")
+            with HeldJournal(log):
+                committing = asyncio.ensure_future(groups.commit("g", Commit("ann")))
+                await asyncio.sleep(0.8)
+                assert not committing.done()
+            await committing
+            assert (await groups.heartbeat("g", Heartbeat("ann"))).reply.assigned == (ONE,)
+        await asyncio.sleep(0.6)
+        assert (await groups.list_groups())[0].members == 0, "who is silent afterwards is"
+
+
+@in_loop
+async def test_nobody_is_expired_inside_a_poll_that_cannot_read(log: Log):
+    log.create_topic("t")
+    put(log, "t", 0, b"a")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", session_timeout_ms=200, auto_commit_enable=False)
+        go_on, real = threading.Event(), log.read
+
+        def hang(*given: Any, **more: Any) -> Any:
+            go_on.wait(20)
+            return real(*given, **more)
+
+        with mock.patch.object(log, "read", hang):
+            polling = asyncio.ensure_future(poll(groups, "ann", wait_ms=50))
+            await asyncio.sleep(0.6)
+            go_on.set()
+            assert await polling == {ONE: [b"a"]}
+
+
+@in_loop
+async def test_topics_that_cannot_be_listed_at_a_start_cost_nobody_an_offset_or_a_partition(place: Place):
+    """Not even offsets that are as old as those of dead groups, whose retention runs at the start."""
+    log = place.open()
+    log.create_topic("t", 2)
+    put(log, "t", 0, b"a", b"b")
+    long_ago = wall_clock_ms() - 2 * OFFSETS_RETENTION_MS
+    groups = await Coordinator.open(log, lambda: long_ago, lambda: "x")
+    await join(groups, "ann", "t", auto_commit_enable=False)
+    await groups.commit("g", Commit("ann", {ONE: Commitment(1)}))
+    before = everything(groups)
+    await groups.close()
+    await asyncio.to_thread(place.crash)
+    log = place.open()
+    with mock.patch.object(deadlines, "AGAIN_S", 0.05):
+        with mock.patch.object(log, "topics", refuse):
+            opened = coordinating(log)
+            groups = await opened.__aenter__()
+            await join(groups, "bob", group="other")
+            await asyncio.sleep(0.3)
+            assert before <= everything(groups)
+            assert (await groups.committed("g", (ONE,))).reply[ONE].next_offset == 1
+            assert await poll(groups, "ann") == {ONE: [b"b"]}
+        await comes_true(lambda: knows(groups), "the list of topics")
+        assert before <= everything(groups)
+        await opened.__aexit__(None, None, None)
+
+
+async def knows(groups: Coordinator) -> bool:
+    return not groups._stale
+
+
+@in_loop
+async def test_the_loop_never_waits_for_a_topic_that_is_closed_and_takes_it_up_when_it_can_be_opened(place: Place):
+    log = place.open()
+    for topic in ("t", "u"):
+        log.create_topic(topic)
+        put(log, topic, 0, b"a")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", "u", auto_commit_enable=False)
+        await groups.commit("g", Commit("ann", {ONE: Commitment(0)}))
+    await asyncio.to_thread(place.crash)
+    log = place.open()
+    loop_thread, asked_by_loop, closed = threading.get_ident(), list[str](), [True]
+
+    def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(topic: str, *more: Any) -> Any:
+            if topic == "t" and closed[0]:
+                if threading.get_ident() == loop_thread:
+                    asked_by_loop.append(topic)
+                raise TopicClosed(topic, "a test")
+            return real(topic, *more)
+
+        return ask
+
+    with (
+        mock.patch.object(log, "describe_topic", guarded(log.describe_topic)),
+        mock.patch.object(log, "offsets", guarded(log.offsets)),
+        mock.patch.object(coordinator, "_LOOK_AGAIN_MS", 50),
+        mock.patch.object(deadlines, "AGAIN_S", 0.05),
+    ):
+        async with coordinating(log) as groups:
+            assert await poll(groups, "ann") == {TopicPartition("u", 0): [b"a"]}
+            assert asked_by_loop == []
+            closed[0] = False
+            began = time.monotonic()
+            polled = await poll(groups, "ann", wait_ms=10_000)
+            assert polled == {ONE: [b"a"]}
+            assert time.monotonic() - began < 9
