@@ -61,14 +61,19 @@ class CuttingProxy:
         self._stopped.set()
         with contextlib.suppress(OSError):
             socket.create_connection(self._listener.getsockname(), 1).close()  # wakes who accepts
-        with self._lock:
-            for open_socket in self._sockets:
-                with contextlib.suppress(OSError):
-                    open_socket.shutdown(socket.SHUT_RDWR)
+        self.cut_off()
         for thread in self._threads:
             thread.join(DEADLINE_S)
             assert not thread.is_alive()
         self._listener.close()
+
+    def cut_off(self) -> None:
+        """Nobody comes through any more, until there is a target again; what was open is ended."""
+        self.target = None
+        with self._lock:
+            for open_socket in self._sockets:
+                with contextlib.suppress(OSError):
+                    open_socket.shutdown(socket.SHUT_RDWR)
 
     def wait_until_late_ones_came(self) -> None:
         """Nothing that was cut off is on its way to the server any more."""
@@ -173,19 +178,32 @@ class CuttingProxy:
 
 
 def read_message(source: socket.socket, begun: bytes) -> tuple[bytes, bytes]:
-    """One message with a Content-Length, or without a body; and what came behind it."""
+    """One whole message, with a Content-Length, in chunks, or without a body; and what came behind it."""
     data = begun
     while b"\r\n\r\n" not in data:
         data += _more(source)
-    head, _, _ = data.partition(b"\r\n\r\n")
-    size = len(head) + 4
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.lower() == b"content-length":
-            size += int(value)
+    size = data.index(b"\r\n\r\n") + 4
+    fields = dict(line.lower().partition(b":")[::2] for line in data[:size].split(b"\r\n")[1:])
+    if fields.get(b"transfer-encoding", b"").strip() == b"chunked":
+        return _read_chunks(source, data, size)
+    size += int(fields.get(b"content-length", 0))
     while len(data) < size:
         data += _more(source)
     return data[:size], data[size:]
+
+
+def _read_chunks(source: socket.socket, data: bytes, at: int) -> tuple[bytes, bytes]:
+    """The message whose body begins there; trailers are not known."""
+    got = bytearray(data)
+    while True:
+        while (end := got.find(b"\r\n", at)) < 0:
+            got += _more(source)
+        length = int(got[at:end], 16)
+        at = end + 2 + length + 2
+        while len(got) < at:
+            got += _more(source)
+        if not length:
+            return bytes(got[:at]), bytes(got[at:])
 
 
 def _more(source: socket.socket) -> bytes:
