@@ -34,5 +34,6 @@ BENCHMARKS = {
     "group-commits": Benchmark("benchmarks.group_commits", "commits of one member, and of many"),
     "group-changes": Benchmark("benchmarks.group_changes", "members that join, leave and crash"),
     "group-reading": Benchmark("benchmarks.group_reading", "a group's reading beside a plain one"),
+    "client": Benchmark("benchmarks.clients", "the Producer and the Consumer of the Python package"),
     "http-profile": Benchmark("benchmarks.http_profile", "where the server's time goes"),
 }
