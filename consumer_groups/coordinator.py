@@ -112,7 +112,6 @@ class Coordinator:
         self._offsets = LogOffsets(log)
         self._refreshing = asyncio.Lock()
         self._stale = False
-        self._held_up = False
         self._look_due_ms = self._retention_due_ms = 0
         self._durable = DurableGroups(groups, ledger, clock_ms, self)
         self._polls = Polls(self._durable, log, self._offsets, lambda: self._cluster, clock_ms, threads)
@@ -305,10 +304,9 @@ class Coordinator:
         While the disk lets nothing end nobody is answered, so nobody can be expected to go on.
         """
         if self._durable.stuck:
-            self._held_up = True
             return False
-        if held_up or self._held_up:
-            self._held_up = False
+        if self._durable.was_stuck or held_up:
+            self._durable.was_stuck = False
             begin(self._durable.groups, self._clock_ms(), self._log.epoch)
         if self._stale or (self._offsets.closed and self._clock_ms() >= self._look_due_ms):
             await self.topics_changed()
@@ -317,10 +315,13 @@ class Coordinator:
             await self.run_retention()
         for group, member_id in self._polls.overdue():
             self.heard(group, member_id)
-        done = await self._do_all(
-            self._deadlines.due(), lambda known: decide_expiry(known, self._cluster, self._clock_ms())
-        )
+        done = await self._do_all(self._deadlines.due(), self._decide_expiry)
         return done and not self._stale and not self._offsets.closed
+
+    def _decide_expiry(self, known: Group) -> Decision[tuple[str, ...]]:
+        if self._durable.stuck or self._durable.was_stuck:  # meanwhile: the next tick begins their sessions anew
+            return Decision(known.name, (), known.generation)
+        return decide_expiry(known, self._cluster, self._clock_ms())
 
     async def close(self) -> bool:
         """End all polls as if their time was over; False if something is not known to be durable in a few seconds."""

@@ -25,8 +25,8 @@ from delta_log import LakelogError, Ledger
 from delta_log.errors import Closed
 
 T = TypeVar("T")
-#: A disk that lets nothing end for so long keeps whoever asks from being answered.
-STUCK_S: Final = 1.0
+#: A disk that lets nothing end for so long has kept members from being answered, and so from asking again.
+STUCK_S: Final = 3.0
 
 
 class Listener(Protocol):
@@ -59,6 +59,7 @@ class DurableGroups:
         self._number = 0
         self._under_way = 0
         self._moved_s = 0.0
+        self.was_stuck = False
         self._last: dict[str, Change] = {}
         self._failed: list[Change] = []
         self._mended: asyncio.Future[None] | None = None
@@ -127,6 +128,7 @@ class DurableGroups:
 
     def _settle(self, change: Change, stored: asyncio.Future[None]) -> None:
         """After a failure all that is under way is waited for: some of it may have been queued up before."""
+        self.was_stuck |= self.stuck
         self._under_way -= 1
         self._moved_s = time.monotonic()
         change.error = Closed() if stored.cancelled() else stored.exception()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import pytest
+
 from consumer_groups import coordinator, deadlines, durable
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.commits import Commit, Commitment
@@ -52,20 +54,24 @@ def refuse(*_: object) -> Any:
     raise StorageRefused("topics", "a test")
 
 
+@pytest.mark.parametrize("settle_s", [0.0, 0.2], ids=["inside of what time brings", "before it"])
 @in_loop
-async def test_nobody_is_expired_by_a_disk_that_lets_nobody_be_answered(log: Log):
-    """Whoever waits for an answer cannot ask again; and a session that is over was not, had he been answered."""
+async def test_nobody_is_expired_by_a_disk_that_lets_nobody_be_answered(log: Log, settle_s: float):
+    """Whoever waits for an answer cannot ask again: his session is over only if he is silent once he can."""
     log.create_topic("t")
     put(log, "t", 0, b"a")
     async with coordinating(log) as groups:
         with mock.patch.object(durable, "STUCK_S", 0.1):
             await join(groups, "ann", "t", session_timeout_ms=400, auto_commit_enable=False)
             await poll(groups, "ann")
+            await asyncio.sleep(settle_s)
+            await poll(groups, "ann")
             with HeldJournal(log):
                 committing = asyncio.ensure_future(groups.commit("g", Commit("ann")))
                 await asyncio.sleep(0.8)
                 assert not committing.done()
             await committing
+            await asyncio.sleep(0.2)
             assert (await groups.heartbeat("g", Heartbeat("ann"))).reply.assigned == (ONE,)
         await asyncio.sleep(0.6)
         assert (await groups.list_groups())[0].members == 0, "who is silent afterwards is"
