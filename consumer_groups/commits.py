@@ -43,12 +43,16 @@ class Commitment:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Without offsets: what was delivered, exactly, and never less than is committed."""
+    """Without offsets: what was delivered, exactly, and never less than is committed.
+
+    With `keeps` nothing is given up by it, whatever it covers: the client does so by a heartbeat.
+    """
 
     member_id: str
     offsets: Mapping[TopicPartition, Commitment] | None = None
     generation: int | None = None
     received: int | None = None
+    keeps: bool = False
 
 
 #: An offset, or an end of the partition.
@@ -83,7 +87,7 @@ def decide_commit(
             put_offset(draft, partition, topic.topic_id, each.next_offset, each.metadata)
         committed = {partition: each.next_offset for partition, each in command.offsets.items()}
     held = group.holdings.get(member.member_id)
-    if held is not None and held.revoking and not group.presences[member.member_id].keeps:
+    if held is not None and held.revoking and not command.keeps:
         _release_done(draft, member, held.revoking if command.offsets is None else committed)
     return draft.decide(committed)
 

@@ -6,7 +6,8 @@ which it was last told is refused once that is no longer its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -59,8 +60,11 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Beaten:
+    """`since` is the generation in which it was given what is assigned; of what it chose itself there is none."""
+
     assigned: tuple[TopicPartition, ...]
     revoking: tuple[TopicPartition, ...]
+    since: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
 
 
 def came_back(group: Group, member_id: str, received: int | None) -> bool:
@@ -131,7 +135,7 @@ def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms:
     """It lives; and what it has given up moves."""
     member = asking(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
-    draft.notes.append(Heard(member.member_id, now_ms, keeps=command.owned is not None))
+    draft.notes.append(Heard(member.member_id, now_ms))
     held = draft.holding(member.member_id)
     if held is not None and held.revoking:
         kept = command.owned or frozenset()
@@ -140,7 +144,7 @@ def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms:
         held = draft.holding(member.member_id)
     if held is None:
         return draft.decide(Beaten(tuple(TopicPartition(*each) for each in member.manual or ()), ()))
-    return draft.decide(Beaten(tuple(sorted(held.assigned)), tuple(sorted(held.revoking))))
+    return draft.decide(Beaten(tuple(sorted(held.assigned)), tuple(sorted(held.revoking)), dict(held.assigned)))
 
 
 def remove(draft: Draft, member: MemberRecord, *, came_back: bool) -> None:

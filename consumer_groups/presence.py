@@ -54,7 +54,7 @@ class Presence(msgspec.Struct):
     polled_at_ms: int | None = None
     polling_until_ms: int | None = None
     keeps: bool = False
-    """Whether it says itself what of the revoked it is done with, so that polls and commits do not say it."""
+    """Whether that it polls does not say that it is done with what it was given."""
     committed_at_ms: int | None = None
     unsettled: bool = False
     """Whether auto-commit may have something to commit."""
@@ -69,12 +69,11 @@ class Presence(msgspec.Struct):
 
 
 class Heard(NamedTuple):
-    """It lives. `begins`: its time between two polls counts from here. `keeps` as below."""
+    """It lives. `begins`: its time between two polls counts from here."""
 
     member_id: str
     at_ms: int
     begins: bool = False
-    keeps: bool = False
 
 
 class Polling(NamedTuple):
@@ -146,7 +145,6 @@ def note(presence: Presence, said: Note) -> None:
 
 def _note_heard(presence: Presence, said: Heard) -> None:
     presence.heard_at_ms = said.at_ms
-    presence.keeps = presence.keeps or said.keeps
     if said.begins or presence.polled_at_ms is None:
         presence.polled_at_ms = said.at_ms
 

@@ -14,7 +14,7 @@ from delta_log.errors import OutcomeUnknown
 from ingest_api.call import Call, Header
 from ingest_api.errors import Refusal
 from ingest_api.operations import Operation
-from ingest_api.parameters import Parameter, Whole, parse_value
+from ingest_api.parameters import Flag, Parameter, Whole, parse_value
 from ingest_api.patience import Patience
 from ingest_api.tier import Tier
 
@@ -36,6 +36,13 @@ RECEIVED: Final = Parameter(
     "The number of the last answer with records that arrived, as `Lakelog-Answer` told it: what was in a later one is"
     " given again.",
     "header",
+)
+KEEP: Final = Parameter(
+    "keep",
+    Flag(),
+    "What is being revoked stays the instance's until a heartbeat gives it up, whatever else it does; a poll that waits"
+    " ends when there is more of that.",
+    default=False,
 )
 SAYS_GENERATION: Final = {GENERATION.name: "The generation of the group."}
 

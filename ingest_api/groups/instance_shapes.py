@@ -137,9 +137,15 @@ class CommittedOffsetsView(msgspec.Struct):
 
 
 class HeartbeatView(msgspec.Struct):
+    """`since` is the generation in which each assigned partition was given, by topic and partition.
+
+    One that was given again may have been another's meanwhile. Of what the instance chose itself there is none.
+    """
+
     generation: int
     assigned: list[PartitionRefView]
     revoking: list[PartitionRefView]
+    since: dict[str, dict[str, int]]
 
 
 def takes(shape: object, *, required: bool = True, doc: str = "") -> Content:

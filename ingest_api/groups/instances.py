@@ -117,7 +117,11 @@ class Instances:
         command = Heartbeat(who.member_id, who.generation, owned)
         answer = await self._in_time(self._tier.groups.heartbeat(who.group, command))
         beaten = answer.reply
-        view = HeartbeatView(answer.generation, show_partitions(beaten.assigned), show_partitions(beaten.revoking))
+        since: dict[str, dict[str, int]] = {}
+        for (topic, partition), generation in sorted(beaten.since.items()):
+            since.setdefault(topic, {})[str(partition)] = generation
+        assigned, revoking = show_partitions(beaten.assigned), show_partitions(beaten.revoking)
+        view = HeartbeatView(answer.generation, assigned, revoking, since)
         return told(view, answer.generation, media)
 
     async def _parse(self, given: dict[str, object]) -> tuple[str | None, Options]:

@@ -17,7 +17,7 @@ from consumer_groups.reset_policy import At
 from delta_log.errors import UnknownPartition, UnknownTopic
 from ingest_api.call import Call, Reply
 from ingest_api.errors import Refusal
-from ingest_api.groups.instance import InTime, of_instance, who_asks
+from ingest_api.groups.instance import KEEP, InTime, of_instance, who_asks
 from ingest_api.groups.instance_shapes import (
     BODY_TYPES,
     MOST_NAMED,
@@ -75,12 +75,12 @@ class InstanceOffsets:
 
     async def commit(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
-        call.query(())
+        keeps = call.query((KEEP,))["keep"]
         given = (await read_json_or(call, CommitRequest, CommitRequest(), types=BODY_TYPES)).offsets
         offsets = None
         if isinstance(given, list):
             offsets = {partition: _commitment(each) for partition, each in each_once(given).items()}
-        command = Commit(who.member_id, offsets, *who[2:])
+        command = Commit(who.member_id, offsets, *who[2:], keeps)
         return done(await self._in_time(self._tier.groups.commit(who.group, command)))
 
     async def committed(self, call: Call) -> Reply:
@@ -135,7 +135,7 @@ class InstanceOffsets:
         return (
             Operation(
                 "POST", offsets, "commit_offsets", "Commit offsets", self.commit, "consumers",
-                (Says(204, "They are stored."),), body=takes(CommitRequest, required=False),
+                (Says(204, "They are stored."),), (KEEP,), body=takes(CommitRequest, required=False),
                 doc="Without a body, or with `{}`, exactly what was delivered is committed, and nothing is lowered. An"
                 " `offset` is that of the last record that was processed, so one more is stored; a `next_offset` is"
                 " stored as it is. All or none.",

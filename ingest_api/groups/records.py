@@ -17,12 +17,12 @@ from ingest_api.call import Call, Piece, Reply
 from ingest_api.errors import Refusal
 from ingest_api.fetch_plan import DECODE, MIB, MOST_WAIT_MS
 from ingest_api.formats_out import Decode
-from ingest_api.groups.instance import Asked, InTime, generation_header, of_instance, who_asks
+from ingest_api.groups.instance import KEEP, Asked, InTime, generation_header, of_instance, who_asks
 from ingest_api.groups.instance_shapes import BinaryRecord, JsonRecord
 from ingest_api.groups.polled_formats import PolledWriter, choose_format, open_polled_writer
 from ingest_api.media import Format
 from ingest_api.operations import Content, Operation, Says
-from ingest_api.parameters import Clamped, Flag, Parameter, Text
+from ingest_api.parameters import Clamped, Parameter, Text
 from ingest_api.read_room import Loan
 from ingest_api.tier import Tier
 from ingest_api.waiting import disconnected
@@ -43,13 +43,6 @@ PAUSED: Final = Parameter(
     "paused",
     Text(32 * 1024, f"{_PARTITION}(?:,{_PARTITION})*"),
     "Partitions of which nothing is given now, as `topic:partition[,…]`.",
-)
-KEEP: Final = Parameter(
-    "keep",
-    Flag(),
-    "What is being revoked stays the instance's until a heartbeat gives it up; a poll that waits ends when there is"
-    " more of that.",
-    default=False,
 )
 POLL: Final = (
     TIMEOUT,

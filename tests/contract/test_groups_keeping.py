@@ -39,9 +39,9 @@ async def test_what_is_revoked_stays_over_polls_until_a_heartbeat_gives_it_up(fi
         assert await poll(groups, "ann", keeps=True) == {ONE: [b"c"]}
         assert await poll(groups, "bob", keeps=True) == {}
         assert await beat(groups, "ann", ONE, TWO) == ({ONE}, {TWO})
-        await groups.commit("g", Commit("ann", {TWO: Commitment(1)}))  # nothing is left open, and it is ann's still
+        await groups.commit("g", Commit("ann", {TWO: Commitment(1)}, keeps=True))  # nothing is open, and it is ann's
         assert await beat(groups, "ann", ONE, TWO) == ({ONE}, {TWO})
-        await groups.commit("g", Commit("ann", {TWO: Commitment(0)}))
+        await groups.commit("g", Commit("ann", {TWO: Commitment(0)}, keeps=True))
         assert await beat(groups, "ann", ONE) == ({ONE}, set())
         assert await poll(groups, "bob", keeps=True) == {TWO: [b"b"]}
 

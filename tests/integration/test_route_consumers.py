@@ -249,7 +249,7 @@ def test_a_heartbeat_tells_what_is_assigned_and_the_generation(orders: HttpApp):
         beaten = ann.post("/heartbeat", **body)
         assert beaten.status_code == 200
         assert beaten.json() == {"generation": 1, "assigned": named(("orders", 0), ("orders", 1))["partitions"],
-                                 "revoking": []}  # fmt: skip
+                                 "revoking": [], "since": {"orders": {"0": 1, "1": 1}}}  # fmt: skip
         assert beaten.headers["lakelog-generation"] == "1"
 
 
