@@ -195,7 +195,7 @@ def _note_polling(presence: Presence, said: Polling) -> None:
     if said.lost:
         _take_answer_back(presence)
     for place in presence.places.values():
-        place.before, place.doubtful = place.position, False
+        place.before, place.doubtful = place.position, place.doubtful and said.keeps
         if place.settled != place.delivered:
             place.settled = place.delivered
             presence.unsettled = True

@@ -1,7 +1,7 @@
 """Commits, one after the other: none is overtaken by one that was meant before. Pure.
 
-A repeat stores what the first attempt stored. Which generation a partition's commit speaks of is when it was first seen
-to be ours: had it been another's since, the server would refuse it.
+A repeat stores what the first attempt stored. The generation that a partition's commit speaks of is the one in which it
+was given: had it been another's since, the server would refuse it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ class Committing:
                 continue
             first = known.commits[0]
             reason = self._over(first, now)
-            if reason is not None:
-                self._decide(first, reason)
-            elif not first.parts:
-                self._decide(first, None)
+            if not first.parts or reason is not None:
+                self._decide(first, reason if first.parts else first.refused)
             elif now < self._pace.not_before or known.member is None or known.told is None:
                 paced = self._pace.not_before if now < self._pace.not_before else first.until
                 now = (yield Wait(min(paced, first.until))).now
@@ -75,9 +73,19 @@ class Committing:
             first.doubted = first.doubted or fault.unknown
             first.error = OutcomeUnknown(_WHAT, fault.error, said=fault.error.said) if first.doubted else fault.error
             self._pace.failed(heard, fault.retry_after_s)
+        elif first.auto and len(offsets) > 1 and code_of(fault) != UNKNOWN_INSTANCE:  # what can be stored is
+            first.parts.popleft()
+            first.parts.extendleft((since, {partition: offset}) for partition, offset in offsets.items())
         else:
-            self._decide(first, self._refusal(fault, heard.now, since, offsets))
+            self._refused(first, self._refusal(fault, heard.now, since, offsets))
         return heard.now
+
+    def _refused(self, first: Commission, error: LakelogError) -> None:
+        if first.auto and len(first.parts) > 1:
+            first.parts.popleft()
+            first.refused = error
+        else:
+            self._decide(first, error)
 
     def _stored(self, first: Commission, since: int | None, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         for partition, (offset, _) in offsets.items():

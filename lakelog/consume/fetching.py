@@ -7,7 +7,7 @@ answer has of a partition counts only if nothing happened to that meanwhile.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from lakelog.consume.held import Held
 from lakelog.consume.knowledge import NO_GENERATION, Knowledge
@@ -26,6 +26,13 @@ from lakelog.transport.exchange import Answer, Request
 _AT_ONCE_S: Final = 0.02
 
 Turns = Mapping[TopicPartition, tuple[Held, int]]
+
+
+class Given(NamedTuple):
+    """When an answer was given, and whether its number jumped: then the server began anew, and forgot where we were."""
+
+    generation: int
+    jumped: bool
 
 
 class Fetching:
@@ -125,29 +132,27 @@ class Fetching:
         if known.member != member:
             return heard.now
         known.heard_at = heard.now
-        jumped = self._received(answer)
-        now = yield from self._until_learned(answer, records, heard.now)
+        given = self._received(answer)
+        now = yield from self._until_learned(given, records, heard.now)
         if known.member == member:
-            self._accept(records, turns, jumped=jumped)
+            self._accept(given, records, turns)
         if not records and now - began < _AT_ONCE_S:
             self._pace.not_before = now + _AT_ONCE_S
         return now
 
-    def _received(self, answer: Answer) -> bool:
-        """Whether the numbers jumped: the server began anew, and does not know any more where we were."""
+    def _received(self, answer: Answer) -> Given:
         known = self._known
         number = number_in(answer, "lakelog-answer") or known.received
         jumped = number > known.received + known.answers_lost + 1
         known.received, known.answers_lost = number, 0
-        return jumped
+        return Given(number_in(answer, "lakelog-generation") or 0, jumped)
 
-    def _until_learned(self, answer: Answer, records: list[tuple[TopicPartition, Stretch]], now: float) -> Doing[float]:
+    def _until_learned(self, given: Given, records: list[tuple[TopicPartition, Stretch]], now: float) -> Doing[float]:
         """Ask what is ours where the answer speaks of something new."""
         known = self._known
         if not known.subscribed:
             return now
-        generation = number_in(answer, "lakelog-generation")
-        if generation == known.generation and all(partition in known.held for partition, _ in records):
+        if given.generation == known.generation and all(partition in known.held for partition, _ in records):
             return now
         known.learn = True
         known.touch()
@@ -156,33 +161,30 @@ class Fetching:
             now = (yield Wait()).now
         return now
 
-    def _accept(self, records: list[tuple[TopicPartition, Stretch]], turns: Turns, *, jumped: bool) -> None:
+    def _accept(self, given: Given, records: list[tuple[TopicPartition, Stretch]], turns: Turns) -> None:
         known = self._known
-        if jumped:
+        if given.jumped:
             known.go_on_where_we_are()
         for partition, stretch in records:
             held = known.held.get(partition)
-            if held is None or not held.stays:
-                continue
+            if held is None or not held.stays or (held.since is not None and held.since > given.generation):
+                continue  # it is not ours, or is again and was another's when this was given
             asked, turn = turns.get(partition, (held, held.turns))
-            if asked is not held or turn != held.turns:
-                continue
-            self._take(held, stretch, jumped=jumped)
+            if asked is held and turn == held.turns:
+                self._take(held, stretch, jumped=given.jumped)
         self._last_count = sum(len(stretch) for _, stretch in records)
         if records:
             known.touch()
 
     def _take(self, held: Held, stretch: Stretch, *, jumped: bool) -> None:
-        """Where the server goes back, it forgot where we were; or it is another partition than we know."""
+        """Where the server goes back, it forgot where we were: what we had is left out."""
         known = self._known
-        if held.expected is not None and (stretch.first < held.expected or jumped):
-            if held.uncertain:
-                held = known.regain(held) if stretch.first < held.expected else held
-            elif stretch.first == held.expected:
+        if held.expected is not None:
+            if stretch.first == held.expected:
                 held.sought = None
             elif jumped:
                 return
-            elif known.subscribed:
+            elif stretch.first < held.expected and known.subscribed:  # else it is another log of that name
                 index = stretch.index_of(held.expected)
                 if index == len(stretch):
                     return
@@ -192,7 +194,6 @@ class Fetching:
         if held.paused and known.buffer.holds(held):  # it was paused meanwhile, or too many are
             held.sought = held.expected
             return
-        held.uncertain = False
         known.buffer.add(held, stretch)
 
     def _failed(self, heard: Heard, fault: Fault) -> None:

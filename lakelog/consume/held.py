@@ -22,7 +22,7 @@ Stage = Literal["new", "kept", "asked", "giving"]
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """`since` is the generation in which it was first seen to be ours; None where that is no matter.
+    """`since` is the generation in which it was given; None where that is no matter.
 
     `turns` tells apart what arrived before and after it was sought, or taken and given again.
     """
@@ -41,8 +41,6 @@ class Held:
     began: Where | None = None
     """Where the caller sought last."""
     turns: int = 0
-    uncertain: bool = False
-    """Whether it may have been taken and given again unseen."""
 
     @property
     def stays(self) -> bool:
@@ -51,6 +49,11 @@ class Held:
     @property
     def readable(self) -> bool:
         return self.stage == "kept" and not self.paused
+
+    @property
+    def untouched(self) -> bool:
+        """Nothing of it arrived, and the caller did not seek there."""
+        return self.stays and self.expected is None and self.position is None and self.began is None
 
     @property
     def undone(self) -> bool:

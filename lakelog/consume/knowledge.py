@@ -34,16 +34,18 @@ class Commission:
     awaited: bool = False
     callback: Callable[..., object] | None = None
     giving: tuple[Held, ...] = ()
+    refused: LakelogError | None = None
+    """Why a part of it is not stored."""
     error: LakelogError | None = None
     decided: bool = False
     doubted: bool = False
 
 
 class Beat(NamedTuple):
-    """The answer to a heartbeat."""
+    """The answer to a heartbeat. Of what is assigned it says in which generation it was given."""
 
     generation: int
-    assigned: frozenset[TopicPartition]
+    assigned: Mapping[TopicPartition, int]
     revoking: frozenset[TopicPartition]
 
 
@@ -129,14 +131,16 @@ class Knowledge:
 
     def hear(self, beat: Beat) -> None:
         """What is ours, by the server."""
-        changed, self.generation = beat.generation != self.generation, beat.generation
+        self.generation = beat.generation
         self.learned += 1
         self.touch()
         if not self.subscribed or self.told != self.wanted:
             return
         for held in list(self.held.values()):
-            if held.partition in beat.assigned:
-                held.uncertain = held.uncertain or changed
+            since = beat.assigned.get(held.partition)
+            if since is not None:
+                if since != held.since:
+                    self._regain(held, since)
             elif held.partition in beat.revoking:
                 self.ask_back([held])
             elif held.stage == "giving":
@@ -145,8 +149,8 @@ class Knowledge:
                 self.lose([held])
             else:  # taken while nothing was open: as if it had been asked for
                 self.ask_back([held])
-        for partition in sorted(beat.assigned - self.held.keys()):
-            self.held[partition] = Held(partition, beat.generation)
+        for partition in sorted(beat.assigned.keys() - self.held.keys()):
+            self.held[partition] = Held(partition, beat.assigned[partition])
 
     def ask_back(self, several: Iterable[Held]) -> None:
         """They are to go; of what the caller has not heard of he need not hear."""
@@ -166,17 +170,23 @@ class Knowledge:
         self.touch()
 
     def lose(self, several: Iterable[Held]) -> None:
+        """They are others' already. Of what is going the caller has heard."""
         for held in list(several):
-            if self._drop(held) and held.announced:
+            if self._drop(held) and held.announced and held.stage != "giving":
                 self.lost[held.partition] = held.undone
         self.learn = True
         self.touch()
 
-    def regain(self, held: Held) -> Held:
-        """It was taken and given again unseen."""
-        self.lose([held])
-        anew = self.held[held.partition] = Held(held.partition, self.generation)
-        return anew
+    def _regain(self, held: Held, since: int) -> None:
+        """It was taken and given again unseen: what is in hand is of the past, and so is where the caller sought."""
+        if held.untouched:
+            held.since = since
+        elif held.stage == "giving":
+            self._drop(held)
+        elif held.undone and not self._is_being_committed(held):
+            self.lose([held])
+        else:
+            self.ask_back([held])
 
     def _drop(self, held: Held) -> bool:
         if self.held.get(held.partition) is not held:
@@ -210,7 +220,7 @@ class Knowledge:
     def go_on_where_we_are(self) -> None:
         """The server forgot where it was in what is ours."""
         for held in self.held.values():
-            if held.expected is not None and held.sought is None and not held.uncertain:
+            if held.expected is not None and held.sought is None:
                 held.sought = held.expected
 
     def expelled(self, now: float) -> None:

@@ -34,6 +34,7 @@ class _Beat(msgspec.Struct):
     generation: int
     assigned: list[_Place]
     revoking: list[_Place]
+    since: dict[str, dict[int, int]]
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -91,7 +92,7 @@ class Wire:
             for (topic, partition), (offset, metadata) in offsets.items()
         ]
         more = {} if since is None else {"Lakelog-Generation": str(since)}
-        return self._post(f"{self._instance(name)}/offsets", {"offsets": entries}, more)
+        return self._post(f"{self._instance(name)}/offsets?keep=true", {"offsets": entries}, more)
 
     def seek(self, name: str, positions: Mapping[TopicPartition, Where], received: int) -> list[Request]:
         """Ends of partitions go by routes of their own."""
@@ -139,11 +140,9 @@ def read_beat(answer: Answer) -> Beat:
         beat = _read_beat(answer.body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise OutcomeUnknown("a heartbeat", f"the answer cannot be read: {error}") from None
-    assigned, revoking = (
-        frozenset(TopicPartition(each.topic, each.partition) for each in several)
-        for several in (beat.assigned, beat.revoking)
-    )
-    return Beat(beat.generation, assigned, revoking)
+    since = {TopicPartition(topic, each): its[each] for topic, its in beat.since.items() for each in its}
+    revoking = frozenset(TopicPartition(each.topic, each.partition) for each in beat.revoking)
+    return Beat(beat.generation, since, revoking)
 
 
 def read_records(answer: Answer) -> list[tuple[TopicPartition, Stretch]]:
