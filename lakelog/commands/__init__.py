@@ -33,6 +33,11 @@ COMMANDS: Final[dict[str, Command]] = {
         summary="run the server",
         extra="server",
     ),
+    "sql": Command(
+        module="lakelog.commands.sql",
+        summary="query the tables of topics",
+        extra="server",
+    ),
     "selftest": Command(
         module="lakelog.commands.selftest",
         summary="check this install from record to SQL row in a temporary folder",

@@ -1,0 +1,153 @@
+"""`lakelog sql` over the tables of a real log: its rows in every form, its views, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from consumer_groups.assignment import TopicPartition
+from consumer_groups.commits import Commitment
+from delta_log import Log, Record
+from lakelog.cli import main
+from lakelog.commands.sql_relations import names_in
+from tests.support.coordinating import coordinating
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("sql") / "root"
+    with Log.open(place) as log:
+        for topic in ("orders", "pay-ments.eu", "Big"):
+            log.create_topic(topic, 1)
+        log.append("orders", [Record(b"tea", key=b"alice"), Record(b"\xff\x00"), Record(None, headers=(("h", b"v"),))])
+        log.append("pay-ments.eu", [Record(b"1")])
+
+        async def commit() -> None:
+            async with coordinating(log) as groups:
+                for offset in (1, 2):
+                    await groups.put_offsets("billing", {TopicPartition("orders", 0): Commitment(offset)})
+
+        asyncio.run(commit())
+    return place
+
+
+def ask(root: Path, query: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str, str]:
+    code = main(["sql", query, "--data", str(root), *options])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def rows(root: Path, query: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    code, out, err = ask(root, query, capsys, "--output", "json")
+    assert (code, err) == (0, "")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_topic_is_a_table_with_its_bytes_shown_as_what_they_are(root: Path, capsys: pytest.CaptureFixture[str]):
+    found = rows(root, 'SELECT key, value, headers FROM orders ORDER BY "offset"', capsys)
+    assert found == [
+        {"key": "alice", "value": "tea", "headers": None},
+        {"key": None, "value": {"base64": "/wA="}, "headers": None},
+        {"key": None, "value": None, "headers": [{"key": "h", "value": "v"}]},
+    ]
+
+
+def test_the_text_of_a_topic_can_be_compared_as_text(root: Path, capsys: pytest.CaptureFixture[str]):
+    assert rows(root, "SELECT key FROM orders_text WHERE value = 'tea'", capsys) == [{"key": "alice"}]
+    assert rows(root, 'SELECT value FROM orders_text WHERE "offset" = 1', capsys) == [{"value": "/wA"}]
+
+
+def test_topics_whose_names_are_no_words_are_quoted(root: Path, capsys: pytest.CaptureFixture[str]):
+    query = 'SELECT (SELECT count(*) FROM "pay-ments.eu") AS n, (SELECT count(*) FROM "Big") AS b, value AS v'
+    assert rows(root, f'{query} FROM "pay-ments.eu_text"', capsys) == [{"n": 1, "b": 0, "v": "1"}]
+
+
+def test_what_groups_committed_last_and_how_far_they_are_behind(root: Path, capsys: pytest.CaptureFixture[str]):
+    stored = 'SELECT count(*) AS n FROM "__consumer_offsets"'
+    assert rows(root, stored, capsys) == rows(root, "SELECT count(*) AS n FROM consumer_offsets", capsys) == [{"n": 2}]
+    latest = rows(root, 'SELECT c."group" AS g, c.topic, c."offset" AS o FROM committed_offsets AS c', capsys)
+    assert latest == [{"g": "billing", "topic": "orders", "o": 2}]
+    lag = {"group_id": "billing", "topic": "orders", "partition": 0, "next_offset": 2, "end_offset": 3, "lag": 1}
+    assert rows(root, "SELECT * FROM group_lag", capsys) == [lag]
+
+
+def test_a_table_for_people_and_csv_for_programs(root: Path, capsys: pytest.CaptureFixture[str]):
+    query = 'SELECT "offset", value FROM orders ORDER BY "offset"'
+    _, table, _ = ask(root, query, capsys)
+    assert table.splitlines() == [
+        "offset  value",
+        "------  ------------------",
+        "0       tea",
+        '1       {"base64": "/wA="}',
+        "2",
+    ]
+    _, text, _ = ask(root, query, capsys, "--output", "csv")
+    assert list(csv.reader(io.StringIO(text)))[1:] == [["0", "tea"], ["1", '{"base64": "/wA="}'], ["2", ""]]
+
+
+def test_no_rows_still_have_columns(root: Path, capsys: pytest.CaptureFixture[str]):
+    assert ask(root, "SELECT value FROM orders WHERE 1 = 2", capsys)[1].splitlines() == ["value", "-----"]
+
+
+def test_a_query_may_come_from_standard_input(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT count(*) AS n\nFROM orders -- payments\n"))
+    assert rows(root, "-", capsys) == [{"n": 3}]
+
+
+def test_tables_can_be_read_as_of_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with Log.open(tmp_path / "root") as log:
+        log.create_topic("orders", 1)
+        log.append("orders", [Record(b"early")])
+        log.flush()
+        time.sleep(0.01)  # versions are told apart by milliseconds
+        between = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now := time.time())) + f".{int(now % 1 * 1000):03d}Z"
+        time.sleep(0.01)
+        log.append("orders", [Record(b"late")])
+    query = "SELECT count(*) AS n FROM orders"
+    assert rows(tmp_path / "root", query, capsys) == [{"n": 2}]
+    code, out, _ = ask(tmp_path / "root", query, capsys, "--at", between, "--output", "csv")
+    assert (code, out.splitlines()[1:]) == (0, ["1"])
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("SELECT * FROM absent", "there is no table absent; the topics are: Big, orders, pay-ments.eu; the views:"),
+        ("SELECT nothing FROM orders", "No field named nothing"),
+        ("SELEC", "SQL error"),
+        ("SELECT 1 / 0 FROM orders", "Divide by zero"),
+        ("INSERT INTO orders SELECT * FROM orders", "insert"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_sentence(root: Path, capsys: pytest.CaptureFixture[str], query: str, says: str):
+    code, _, err = ask(root, query, capsys)
+    assert code == 1
+    assert err.startswith("lakelog sql: ")
+    assert says in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_place_without_a_log_and_a_view_without_a_group_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert "it has no lakelog.json" in ask(tmp_path / "absent", "SELECT 1", capsys)[2]
+    with Log.open(tmp_path / "root"):
+        pass
+    assert "there is no table" in ask(tmp_path / "root", "SELECT * FROM committed_offsets", capsys)[2]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ('SELECT a FROM "Or""ders"', {"select", "a", "from", 'Or"ders'}),
+        ("SELECT 'orders' FROM Big -- payments\n", {"select", "from", "big"}),
+    ],
+)
+def test_names_are_what_sql_takes_for_names(query: str, names: set[str]):
+    assert names_in(query) == names
