@@ -9,7 +9,7 @@ no, or begin anew; a consumer may stand still for longer than its session, or be
   caller seeks.
 
 At the end of a play, when the network is mended, everything was handed out, and everybody can leave. If nobody died,
-stood still or was too slow, nothing was handed out twice.
+stood still or was too slow, and no commit came late, nothing was handed out twice.
 """
 
 from __future__ import annotations
@@ -242,8 +242,11 @@ class Play:
         self.pass_time(max(0.001, min([*due, self.now + 1.0]) - self.now))
 
     def deliver_late(self) -> None:
+        """A commit that its sender gave up, and made anew, may lower what is committed: then records come again."""
         if self.late:
+            before = len(self.server.commits)
             self.server.receive(self.late.pop(self.chance.randrange(len(self.late))))
+            self.harmed = self.harmed or len(self.server.commits) > before
             self._check_commits()
 
     def _can_go(self, actor: Actor) -> bool:
