@@ -14,13 +14,14 @@ from delta_log.log_reader import LogReader
 from delta_log.opening import Settings
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.statistics import Distribution, JobStatistics, LogStatistics, TopicStatistics
-from delta_log.types import Appended, OffsetRange, PartitionOffsets, ProducerIdentity, ProducerStamp, Record
+from delta_log.types import Appended, DataFile, OffsetRange, PartitionOffsets, ProducerIdentity, ProducerStamp, Record
 from delta_log.writer import Limits
 
 __all__ = [
     "Appended",
     "Begun",
     "ConsumedRecord",
+    "DataFile",
     "DeleteRecordsPlan",
     "Distribution",
     "Fetched",

@@ -16,10 +16,11 @@ from delta_log.fetched import NO_LIMIT, Fetched, FetchLimits
 from delta_log.later import Begun
 from delta_log.live import Live
 from delta_log.reads import Reader
-from delta_log.roots import Root, as_root, open_root
+from delta_log.roots import Root, RootInfo, as_root, open_root
 from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
+from delta_log.snapshot import files_below, files_from
 from delta_log.tail import PayloadReader, Waiter
-from delta_log.types import PartitionOffsets
+from delta_log.types import DataFile, PartitionOffsets
 
 DEFAULT_BYTES: Final = 8 * 1024 * 1024
 _LOOK_EVERY_S: Final = 1.0
@@ -99,6 +100,11 @@ class Reading:
                 yield fetched
             position = fetched.next_offset
 
+    def files(self, topic: str, partition: int, start: int = 0, end: int = NO_LIMIT) -> list[DataFile]:
+        """The data files of the table that hold offsets from `start` to below `end`, in their order."""
+        files = self._partition(topic, partition).table.snapshot.files(partition)
+        return list(files_from(files_below(files, end), start))
+
     def wait(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
         """Wait until a record at or behind `offset` is visible; False when the time is over first."""
         woken = threading.Event()
@@ -159,14 +165,23 @@ class Reading:
 class LogReader(Reading):
     """A root that somebody else may be writing to, as of the last commits of its tables."""
 
+    _info: RootInfo
+
     @classmethod
     def open(cls, root: str | Path | Root, *, topic_defaults: Mapping[str, object] | None = None) -> Self:
         """Look at a root. Takes no lock and writes nothing."""
         place = as_root(root)
-        open_root(place, create=False)
+        info = open_root(place, create=False)
         defaults = topic_defaults or {}
         catalog = Catalog(place.store, epoch=None, server_defaults=defaults, clock_ms=_no_clock, probe=no_probe)
-        return cls(place, catalog, _NoJournal())
+        reader = cls(place, catalog, _NoJournal())
+        reader._info = info
+        return reader
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that the root was given when it was made."""
+        return self._info.cluster_id
 
     def wait(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
         """As for an owner, but up to a second late: nobody wakes a mere reader, so it looks."""
