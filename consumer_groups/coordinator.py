@@ -68,6 +68,8 @@ _log = logging.getLogger("lakelog")
 _THREADS: Final = 4
 _CLOSING_S: Final = 5.0
 _RETENTION_EVERY_MS: Final = 600_000
+#: The clock of the wall that moves so much more than time was set.
+_CLOCK_SET_MS: Final = 1000
 #: So often it is tried whether a topic that could not be opened can be.
 _LOOK_AGAIN_MS: Final = 10_000
 #: So many groups are looked at before others have their turn.
@@ -113,6 +115,7 @@ class Coordinator:
         self._refreshing = asyncio.Lock()
         self._stale = False
         self._look_due_ms = self._retention_due_ms = 0
+        self._ahead_ms = clock_ms() - time.monotonic() * 1000
         self._durable = DurableGroups(groups, ledger, clock_ms, self)
         self._polls = Polls(self._durable, log, self._offsets, lambda: self._cluster, clock_ms, threads)
         self._deadlines = Deadlines(groups, clock_ms, self.tick)
@@ -305,9 +308,10 @@ class Coordinator:
         """
         if self._durable.stuck:
             return False
-        if self._durable.was_stuck or held_up:
+        if self._clock_was_set() or self._durable.was_stuck or held_up:
             self._durable.was_stuck = False
             begin(self._durable.groups, self._clock_ms(), self._log.epoch)
+            self._deadlines.begin()
         if self._stale or (self._offsets.closed and self._clock_ms() >= self._look_due_ms):
             await self.topics_changed()
         if not self._stale and self._clock_ms() >= self._retention_due_ms:
@@ -317,6 +321,11 @@ class Coordinator:
             self.heard(group, member_id)
         done = await self._do_all(self._deadlines.due(), self._decide_expiry)
         return done and not self._stale and not self._offsets.closed
+
+    def _clock_was_set(self) -> bool:
+        """Nobody was silent for the hour that somebody set the clock forward."""
+        before, self._ahead_ms = self._ahead_ms, self._clock_ms() - time.monotonic() * 1000
+        return abs(self._ahead_ms - before) > _CLOCK_SET_MS
 
     def _decide_expiry(self, known: Group) -> Decision[tuple[str, ...]]:
         if self._durable.stuck or self._durable.was_stuck:  # meanwhile: the next tick begins their sessions anew

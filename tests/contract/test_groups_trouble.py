@@ -165,3 +165,43 @@ async def test_the_loop_never_waits_for_a_topic_that_is_closed_and_takes_it_up_w
             polled = await poll(groups, "ann", wait_ms=10_000)
             assert polled == {ONE: [b"a"]}
             assert time.monotonic() - began < 9
+
+
+@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000], ids=["forward", "back"])
+@in_loop
+async def test_a_clock_that_is_set_expires_nobody_who_lives_and_keeps_nobody_who_is_dead(log: Log, step_ms: int):
+    log.create_topic("t", 2)
+    set_by = [0]
+    groups = await Coordinator.open(log, lambda: wall_clock_ms() + set_by[0], lambda: "x")
+    try:
+        await join(groups, "ann", "t", session_timeout_ms=600)
+        await join(groups, "bob", "t", session_timeout_ms=600)
+        await asyncio.sleep(0.1)
+        set_by[0] = step_ms
+        for _ in range(8):
+            await groups.heartbeat("g", Heartbeat("ann"))
+            await asyncio.sleep(0.1)
+
+        async def bob_is_gone() -> bool:
+            return (await groups.heartbeat("g", Heartbeat("ann"))).reply.assigned == (ONE, TWO)
+
+        await comes_true(bob_is_gone, "the end of who is silent")
+    finally:
+        await groups.close()
+
+
+@in_loop
+async def test_topics_that_could_not_be_taken_up_as_the_disk_refused_are_and_nothing_of_them_is_lost(log: Log):
+    log.create_topic("t")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", "u", auto_offset_reset="earliest")
+        assert await poll(groups, "ann") == {}
+        log.create_topic("u")
+        put(log, "u", 0, b"a")
+        journal = log._running.journal
+        with mock.patch.object(deadlines, "AGAIN_S", 0.05):
+            with mock.patch.object(journal, "append", refuse):
+                await groups.topics_changed()
+                await asyncio.sleep(0.2)
+            await comes_true(lambda: knows(groups), "the new topic")
+            assert await poll(groups, "ann") == {TopicPartition("u", 0): [b"a"]}
