@@ -103,3 +103,9 @@ def _bytes(column: pa.Array) -> bytes:
         return b""
     bounds = pa.Array.from_buffers(pa.int32(), column.offset + len(column) + 1, [None, offsets])
     return bytes(data[bounds[column.offset].as_py() : bounds[column.offset + len(column)].as_py()])
+
+
+def strictly_rising(numbers: pa.Array) -> bool:
+    if len(numbers) < 2:  # noqa: PLR2004 - one number is in order
+        return True
+    return bool(pc.all(pc.greater(numbers.slice(1), numbers.slice(0, len(numbers) - 1))).as_py())

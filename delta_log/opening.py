@@ -79,7 +79,7 @@ def start(
     info = open_root(root, create=True)
     root.hold()
     try:
-        epoch = claim_epoch(root.store, clock_ms())
+        epoch = claim_epoch(root.store, clock_ms(), settings.topic_defaults)
         running = _compose(root, info, epoch, settings, clock_ms, probe)
         running.report = _recover(running)
         # whoever was forgotten in an earlier life stays so: somebody else may go by that id since

@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,20 +36,41 @@ _UNSAID: Final = 1 << 63
 
 
 def encode_parquet(table: pa.Table, codec: ParquetCodec, *, ordered_by: Sequence[str]) -> pa.Buffer:
-    """A complete file. No dictionaries: keys and values of a log seldom repeat enough to pay for them."""
+    """A complete file."""
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        row_group_size=rows_of_a_group(table),
-        compression=codec.name,
-        compression_level=codec.level,
-        use_dictionary=False,
-        write_statistics=list(ordered_by),
-        write_page_checksum=True,
-        store_schema=False,
-    )
+    pq.write_table(table, sink, row_group_size=rows_of_a_group(table), **_options(codec, ordered_by))
     return seal(sink.getvalue())
+
+
+def encode_groups(
+    groups: Iterable[pa.Table], schema: pa.Schema, codec: ParquetCodec, *, ordered_by: Sequence[str]
+) -> Iterator[bytes | pa.Buffer]:
+    """The same file, part by part: a row group for each table that is given, and no more than that in memory."""
+    sink = _Parts()
+    with closing(pq.ParquetWriter(sink, schema, **_options(codec, ordered_by))) as writer:
+        for group in groups:
+            writer.write_table(group, row_group_size=max(1, group.num_rows))
+            yield from sink.take()
+    yield seal(pa.py_buffer(b"".join(sink.take())))
+
+
+def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in row groups of the size that `encode_parquet` gives them."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        held.append(table)
+        rows, size = rows + table.num_rows, size + table.nbytes
+        if rows < ROW_GROUP and size < ROW_GROUP_BYTES:
+            continue
+        whole = pa.concat_tables(held)
+        step = rows_of_a_group(whole)
+        for place in range(0, rows - step + 1, step):
+            yield whole.slice(place, step).combine_chunks()
+        rest = whole.slice(rows - rows % step).combine_chunks()
+        held, rows, size = [rest], rest.num_rows, rest.nbytes
+    if rows:
+        yield pa.concat_tables(held).combine_chunks()
 
 
 def rows_of_a_group(table: pa.Table) -> int:
@@ -80,6 +101,45 @@ def sealed_footer(source: pa.NativeFile, *, needed: bool = True) -> bytes:
     if needed or mark.startswith(_SEAL):
         raise ValueError("its footer is not what was written")
     return b""
+
+
+class _Parts:
+    """What a parquet writer takes for an open file: it keeps what is written until it is taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.closed = False
+
+    def write(self, data: bytes | memoryview) -> int:
+        self._parts.append(bytes(data))
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """It is whoever takes the parts who brings them to a disk."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> list[bytes]:
+        taken, self._parts = self._parts, []
+        return taken
+
+
+def _options(codec: ParquetCodec, ordered_by: Sequence[str]) -> dict[str, Any]:
+    """No dictionaries: keys and values of a log seldom repeat enough to pay for them."""
+    return {
+        "compression": codec.name,
+        "compression_level": codec.level,
+        "use_dictionary": False,
+        "write_statistics": list(ordered_by),
+        "write_page_checksum": True,
+        "store_schema": False,
+    }
 
 
 def time_bounds(table: pa.Table) -> tuple[int, int]:

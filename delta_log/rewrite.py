@@ -7,13 +7,14 @@ against the newest snapshot and gives up where a file that it wants to replace i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_log.actions import Action, Add, CommitInfo, Remove, Txn, order_column
+from delta_log.arrow_columns import strictly_rising
 from delta_log.compaction import Bin
 from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
@@ -40,7 +41,7 @@ def merge_files(
     """Make one file of many, with the same rows in the same order; returns the version."""
     rows = read_rows(table, bin_.inputs, schema)
     offsets = rows.column("offset").combine_chunks()
-    if rows.num_rows != bin_.count or not _strictly_rising(offsets):
+    if rows.num_rows != bin_.count or not strictly_rising(offsets):
         raise Corruption(table.path(bin_.inputs[0].path), "its rows are not those that the table's log names")
     low = min(file.min_timestamp_ms for file in bin_.inputs)
     high = max(file.max_timestamp_ms for file in bin_.inputs)
@@ -110,31 +111,45 @@ def replace_files(
 
 def remove_files(table: Table, topic_id: str, files: Sequence[DataFile], clock_ms: Clock) -> int:
     """Commit that files leave for good: those of them that are still there."""
+    return take_out_files(table, topic_id, files, clock_ms)[0]
+
+
+def take_out_files(
+    table: Table, topic_id: str, files: Sequence[DataFile], clock_ms: Clock
+) -> tuple[int, list[DataFile]]:
+    """The same; the version, and which files it was that left by this commit and no other."""
     commit_id = uuid.uuid4().hex
+    there: list[DataFile] = []
 
     def plan(snapshot: Snapshot) -> list[Action]:
         _check_current(table, topic_id, snapshot, ())
-        there = [file for file in files if snapshot.has_file(file.path)]
+        there[:] = [file for file in files if snapshot.has_file(file.path)]
         if not there:
             return []
         info = CommitInfo(commit_id, clock_ms(), "DELETE", read_version=snapshot.version, facts={"topicId": topic_id})
         return [info, *_removes(there, clock_ms(), data_change=True)]
 
-    return table.commit(Kind.REMOVAL, plan)
+    return table.commit(Kind.REMOVAL, plan), there
 
 
 def move_log_start(table: Table, topic_id: str, partition: int, offset: int, clock_ms: Clock) -> int:
     """Commit a later log start; a start that is further already stays."""
+    return move_log_starts(table, topic_id, {partition: offset}, clock_ms)
+
+
+def move_log_starts(table: Table, topic_id: str, offsets: Mapping[int, int], clock_ms: Clock) -> int:
+    """The same for many partitions in one commit."""
     commit_id = uuid.uuid4().hex
 
     def plan(snapshot: Snapshot) -> list[Action]:
         _check_current(table, topic_id, snapshot, ())
-        if snapshot.start(partition) >= offset:
+        moved = [Txn(start_txn(index), to) for index, to in offsets.items() if snapshot.start(index) < to]
+        if not moved:
             return []
         info = CommitInfo(
             commit_id, clock_ms(), "LOG START", read_version=snapshot.version, facts={"topicId": topic_id}
         )
-        return [info, Txn(start_txn(partition), offset)]
+        return [info, *moved]
 
     return table.commit(Kind.LOG_START, plan)
 
@@ -191,9 +206,3 @@ def _write(
 def rewritten_name(epoch: int | None) -> str:
     """Of a file that replaces others: by the owner of an epoch, or by a job beside it."""
     return f"{'job' if epoch is None else f'{epoch}-fold'}-{uuid.uuid4().hex}"
-
-
-def _strictly_rising(offsets: pa.Array) -> bool:
-    if len(offsets) < 2:  # noqa: PLR2004 - one offset is in order
-        return True
-    return bool(pc.all(pc.greater(offsets.slice(1), offsets.slice(0, len(offsets) - 1))).as_py())

@@ -14,6 +14,7 @@ import platform
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -36,6 +37,12 @@ _NOT_FOREIGN: Final = ("journal", "lost+found")
 class RootInfo(msgspec.Struct, frozen=True):
     cluster_id: str
     format: int
+
+
+class _Writer(msgspec.Struct, frozen=True):
+    """What the file of an epoch says to those who work beside its owner."""
+
+    topic_defaults: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
 class Root(Protocol):
@@ -171,8 +178,8 @@ def open_root(root: Root, *, create: bool) -> RootInfo:
     return info
 
 
-def claim_epoch(store: Store, now_ms: int) -> int:
-    """Take the next epoch: ours alone, and higher than any before.
+def claim_epoch(store: Store, now_ms: int, topic_defaults: Mapping[str, object] | None = None) -> int:
+    """Take the next epoch: ours alone, and higher than any before. Whoever works beside us learns our defaults by it.
 
     A number may be free because it was given out, overtaken and deleted while we looked away. As the oldest are
     deleted first, the number before it is gone then, too.
@@ -181,6 +188,7 @@ def claim_epoch(store: Store, now_ms: int) -> int:
         epochs = _epochs(store)
         epoch = max(epochs, default=0) + 1
         owner: dict[str, Any] = {"pid": os.getpid(), "host": platform.node(), "since_ms": now_ms}
+        owner["topic_defaults"] = dict(topic_defaults or {})
         if not store.create(_writer_path(epoch), msgspec.json.encode(owner)):
             continue
         now_there = _epochs(store)
@@ -190,6 +198,21 @@ def claim_epoch(store: Store, now_ms: int) -> int:
         for old in sorted(epochs)[: -_KEPT_WRITERS + 1]:
             store.delete(_writer_path(old))
         return epoch
+
+
+def read_topic_defaults(store: Store) -> dict[str, object]:
+    """What the newest owner gives to topics that are not told otherwise.
+
+    StorageRefused where that cannot be known: a guess might keep, or delete, what the owner would not.
+    """
+    epochs = _epochs(store)
+    if not epochs:
+        return {}
+    name = _writer_path(max(epochs))
+    try:
+        return msgspec.json.decode(store.read(name), type=_Writer).topic_defaults
+    except (FileNotFoundError, msgspec.DecodeError) as error:
+        raise StorageRefused(f"the owner's defaults in {name}", error) from error
 
 
 def _make_root(root: Root) -> RootInfo | None:

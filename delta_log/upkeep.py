@@ -14,10 +14,11 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log.catalog import Catalog
+from delta_log.clocks import check_clocks
 from delta_log.compaction import plan_fold
 from delta_log.deletion import carry_out_deletion
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, StorageRefused, TopicClosed
+from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, TopicClosed
 from delta_log.housekeeping import clean_history, delete_orphans, is_checkpoint_due, write_checkpoint
 from delta_log.journal import Journal
 from delta_log.journal_care import copy_forward
@@ -37,7 +38,6 @@ FOLD_BYTES: Final = 32 * 1024 * 1024
 FOLLOW_EVERY_S: Final = 1.0
 CLEAN_EVERY_S: Final = 60.0
 BURY_EVERY_S: Final = 3600.0
-CLOCK_TOLERANCE_MS: Final = 5 * 60 * 1000
 _PRODUCER_FILES: Final = 20
 _log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class Upkeep:
             return self._retain(live, now_ms)
 
     def _retain(self, live: Live, now_ms: int) -> list[RetentionPlan]:
-        check_clock(live, self._clock_ms())
+        check_clocks(self._clock_ms(), live.table.store.now_ms())
         plans: list[RetentionPlan] = []
         if not live.config.deletes:
             return plans
@@ -189,10 +189,12 @@ class Upkeep:
         if live.deleted:
             self._care_for_deleted(live)
             return
-        if live.closed is not None or not live.owned:
+        if live.closed is not None:
             return
         if now - live.last_follow >= FOLLOW_EVERY_S:
             self._catalog.follow(live)
+        if not live.owned:
+            return
         if live.name in self._with_orphans and not live.recovered_left:
             found = delete_orphans(live, self._epoch)
             self._with_orphans.discard(live.name)
@@ -258,13 +260,3 @@ class Upkeep:
                 self._catalog.bury(name, self._clock_ms())
             except LakelogError as error:
                 _log.warning("the table of %s cannot be looked at: %s", name, error)
-
-
-def check_clock(live: Live, now_ms: int) -> None:
-    """Age decides what is deleted: refuse where this host and the store do not agree what time it is."""
-    apart = abs(now_ms - live.table.store.now_ms())
-    if apart > CLOCK_TOLERANCE_MS:
-        raise StorageRefused(
-            "retention",
-            f"this host's clock and the store's are {apart // 1000} s apart; mend the clock first",
-        )

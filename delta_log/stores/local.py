@@ -8,7 +8,7 @@ import shutil
 import stat
 import threading
 import uuid
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -43,7 +43,7 @@ class LocalStore:
 
     def create(self, path: str, data: Blob) -> bool:
         target = self._root / path
-        staged = self._stage(path, data)
+        staged, _ = self._stage(path, (data,))
         try:
             try:
                 self._disk.link(staged, str(target))
@@ -60,8 +60,11 @@ class LocalStore:
             self._discard(staged)
 
     def put(self, path: str, data: Blob) -> None:
+        self.put_parts(path, (data,))
+
+    def put_parts(self, path: str, parts: Iterable[Blob]) -> int:
         target = self._root / path
-        staged = self._stage(path, data)
+        staged, size = self._stage(path, parts)
         try:
             self._disk.rename(staged, str(target))
         except OSError as error:
@@ -70,6 +73,7 @@ class LocalStore:
             raise StorageRefused(path, error) from error
         self._at("store.renamed")
         self._sync_name(target)
+        return size
 
     def read(self, path: str) -> bytes:
         with _said_plainly(path):
@@ -133,19 +137,22 @@ class LocalStore:
             finally:
                 probe.unlink(missing_ok=True)
 
-    def _stage(self, path: str, data: Blob) -> str:
-        """A synced file aside of every table, so that no reader can list it."""
+    def _stage(self, path: str, parts: Iterable[Blob]) -> tuple[str, int]:
+        """A synced file aside of every table, so that no reader can list it, and its size."""
         staged = self._root / STAGING / self._fresh_name()
         try:
             self._prepare(staged.parent)
             self._prepare((self._root / path).parent)
-            self._write_synced(str(staged), data)
+            size = self._write_synced(str(staged), _told_apart(parts))
         except OSError as error:
             self._forget(staged.parent)
             self._discard(str(staged))
             raise StorageRefused(path, error) from error
+        except _PartsFailedError as failed:
+            self._discard(str(staged))
+            raise failed.why from None
         self._at("store.staged")
-        return str(staged)
+        return str(staged), size
 
     def _fresh_name(self) -> str:
         """Of this store object alone, whoever else stages files here."""
@@ -173,13 +180,18 @@ class LocalStore:
         with self._preparing:
             self._prepared = {kept for kept in self._prepared if kept != directory and directory not in kept.parents}
 
-    def _write_synced(self, staged: str, data: Blob) -> None:
+    def _write_synced(self, staged: str, parts: Iterable[Blob]) -> int:
         fd = self._disk.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        size = 0
         try:
-            self._disk.write(fd, memoryview(data), 0)
+            for part in parts:
+                view = memoryview(part)
+                self._disk.write(fd, view, size)
+                size += len(view)
             self._disk.sync(fd)
         finally:
             self._disk.close(fd)
+        return size
 
     def _sync_name(self, target: Path) -> None:
         try:
@@ -190,6 +202,24 @@ class LocalStore:
     def _discard(self, staged: str) -> None:
         with suppress(OSError):
             self._disk.unlink(staged)
+
+
+class _PartsFailedError(Exception):
+    """What was to be stored did not come to its end."""
+
+    def __init__(self, why: BaseException) -> None:
+        super().__init__()
+        self.why = why
+
+
+def _told_apart(parts: Iterable[Blob]) -> Iterator[Blob]:
+    """A failure of the one who makes the parts is none of the disk that takes them."""
+    try:
+        yield from parts
+    except GeneratorExit:
+        raise
+    except BaseException as why:
+        raise _PartsFailedError(why) from why
 
 
 def delete_leftovers(root: Path, now_ms: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -32,6 +33,11 @@ class MemoryStore:
     def put(self, path: str, data: Blob) -> None:
         with self._lock:
             self._blobs[path] = (bytes(memoryview(data)), self.now_ms())
+
+    def put_parts(self, path: str, parts: Iterable[Blob]) -> int:
+        data = b"".join(bytes(memoryview(part)) for part in parts)
+        self.put(path, data)
+        return len(data)
 
     def read(self, path: str) -> bytes:
         return self._get(path)[0]

@@ -6,6 +6,7 @@ Paths are relative to the store, with `/` between their parts. A blob is whole o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,6 +43,13 @@ class Store(Protocol):
 
     def put(self, path: str, data: Blob) -> None:
         """Store under a name, in place of what may be there."""
+        ...
+
+    def put_parts(self, path: str, parts: Iterable[Blob]) -> int:
+        """The same for what comes part by part and need not fit into memory; returns its bytes.
+
+        Whatever keeps the parts from coming to their end keeps the blob from being stored.
+        """
         ...
 
     def read(self, path: str) -> bytes: ...

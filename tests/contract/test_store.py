@@ -104,6 +104,30 @@ def test_blobs_of_any_kind_and_size_come_back_as_they_were(store: Store, write: 
         assert source.read_at(3, max(0, len(expected) - 3)) == expected[-3:]
 
 
+def test_what_comes_part_by_part_is_one_blob(store: Store):
+    parts = (b"", b"one", memoryview(b" and "), pa.py_buffer(b"two"), b"x" * 3_000_000)
+    assert store.put_parts("some/blob", iter(parts)) == 10 + 3_000_000 + 1
+    assert store.read("some/blob") == b"one and two" + b"x" * 3_000_000
+    assert store.put_parts("some/blob", []) == 0
+    assert store.read("some/blob") == b""
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("an input"), OSError("a bad one"), ValueError("no row")])
+def test_parts_that_do_not_come_to_their_end_are_not_stored_and_say_why(store: Store, error: Exception):
+    def parts():
+        yield b"begun"
+        raise error
+
+    store.put("some/blob", b"before")
+    with pytest.raises(type(error)) as raised:
+        store.put_parts("some/blob", parts())
+    assert raised.value is error
+    assert store.read("some/blob") == b"before"
+    with pytest.raises(type(error)):
+        store.put_parts("another", parts())
+    assert store.stat("another") is None
+
+
 def test_an_open_blob_stays_readable_when_it_is_replaced_or_deleted(store: Store):
     store.put("a", b"before")
     with store.open_input("a") as source:

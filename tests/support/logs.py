@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,6 +74,9 @@ class TestStore:
 
     def put(self, path: str, data: Blob) -> None:
         self._do("put", path, lambda: self.inner.put(path, data))
+
+    def put_parts(self, path: str, parts: Iterable[Blob]) -> int:
+        return self._do("put", path, lambda: self.inner.put_parts(path, parts))
 
     def read(self, path: str) -> bytes:
         return self._do("read", path, lambda: self.inner.read(path))

@@ -1,0 +1,241 @@
+"""The door for jobs: a root's tables beside the process that owns the root, or without one.
+
+    with no lock and no epoch, three kinds of change, each alone in its commit:
+    log starts move · files leave · files stand for others with the same rows
+
+Whatever else a table gets is the owner's. A plan is made of the newest snapshot and committed against the one that is
+the newest then: what changed meanwhile outdates it or leaves less to do, so every step may be repeated, by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from delta_log.catalog import Catalog
+from delta_log.clocks import check_clocks
+from delta_log.compaction import Bin, plan_compaction
+from delta_log.disk import Probe, no_probe
+from delta_log.errors import Corruption, LakelogError, PlanOutdated, TopicClosed
+from delta_log.housekeeping import removed_beyond
+from delta_log.live import Live
+from delta_log.merging import MergeAnswer, MergeOrder
+from delta_log.opening import wall_clock_ms
+from delta_log.retention import RetentionPlan, plan_retention
+from delta_log.rewrite import move_log_starts, replace_files, rewritten_name, take_out_files
+from delta_log.roots import Root, as_root, open_root, read_topic_defaults
+from delta_log.topic_config import TopicConfig
+from delta_log.types import DataFile
+
+#: A written file that no commit names is swept away one day; long before that nobody may commit it any more.
+COMMIT_WITHIN_MS: Final = 12 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class StaleFile:
+    """It left the table so long ago that nobody reads it any more."""
+
+    path: str
+    size: int
+
+
+class RetentionLook(NamedTuple):
+    """Topics to look through for what retention has to do, by whoever reaches the root."""
+
+    root: str
+    topics: tuple[str, ...]
+    now_ms: int
+
+
+def find_due(look: RetentionLook) -> list[str]:
+    """Those on which there is something to do, or something wrong."""
+    maintenance = Maintenance.open(look.root)
+    due: list[str] = []
+    for name in look.topics:
+        try:
+            topic = maintenance.topic(name)
+            if topic.plan_retention(look.now_ms) or topic.plan_sweep(look.now_ms):
+                due.append(name)
+        except LakelogError:
+            due.append(name)
+    return due
+
+
+class Maintenance:
+    """A root, for those who keep its tables in shape without owning it."""
+
+    def __init__(self, root: Root, catalog: Catalog, clock_ms: Callable[[], int], probe: Probe) -> None:
+        self._root = root
+        self._catalog = catalog
+        self._clock_ms = clock_ms
+        self._at = probe
+
+    @classmethod
+    def open(
+        cls, root: str | Path | Root, *, clock_ms: Callable[[], int] = wall_clock_ms, probe: Probe = no_probe
+    ) -> Self:
+        """Look at a root as its newest owner does: with the same defaults of topic settings. Takes no lock."""
+        place = as_root(root, probe=probe)
+        open_root(place, create=False)
+        defaults = read_topic_defaults(place.store)
+        catalog = Catalog(place.store, epoch=None, server_defaults=defaults, clock_ms=clock_ms, probe=probe)
+        return cls(place, catalog, clock_ms, probe)
+
+    @property
+    def location(self) -> str:
+        return self._root.store.location
+
+    def topics(self) -> list[str]:
+        """The topics there are, those that are closed among them."""
+        return self._catalog.names()
+
+    def agreed_now(self) -> int:
+        """What time it is, if this host and the store agree on it: of the two, the one by which less is old."""
+        host_ms, store_ms = self._clock_ms(), self._root.store.now_ms()
+        check_clocks(host_ms, store_ms)
+        return min(host_ms, store_ms)
+
+    def topic(self, name: str) -> TopicMaintenance:
+        """A topic with its newest state; UnknownTopic or TopicClosed where there is none to work on."""
+        live = self._catalog.live(name)
+        self._catalog.follow(live)
+        return TopicMaintenance(self.location, self._catalog, self._catalog.live(name), self._clock_ms, self._at)
+
+
+class TopicMaintenance:
+    """One topic's table. For one thread."""
+
+    def __init__(self, location: str, catalog: Catalog, live: Live, clock_ms: Callable[[], int], probe: Probe) -> None:
+        self._location = location
+        self._catalog = catalog
+        self._live = live
+        self._table = live.table
+        self._clock_ms = clock_ms
+        self._at = probe
+
+    @property
+    def name(self) -> str:
+        return self._live.name
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._live.config
+
+    @property
+    def version(self) -> int:
+        return self._table.snapshot.version
+
+    @property
+    def file_count(self) -> int:
+        return self._table.snapshot.file_count
+
+    def plan_retention(self, now_ms: int) -> list[RetentionPlan]:
+        """What each partition is to lose. A topic that only compacts loses what was deleted by request, alone."""
+        config, snapshot = self.config, self._table.snapshot
+        plans = (
+            plan_retention(
+                snapshot.files(index),
+                log_start=snapshot.start(index),
+                end=snapshot.end(index),
+                retention_ms=config.retention_ms if config.deletes else None,
+                retention_bytes=config.retention_bytes if config.deletes else None,
+                segment_ms=config.segment_ms,
+                now_ms=now_ms,
+            )
+            for index in range(self._live.partitions)
+        )
+        return [plan for plan in plans if plan is not None]
+
+    def retain(self, plans: Sequence[RetentionPlan]) -> list[DataFile]:
+        """First the log starts move, then the files leave; returns those that it was this call that took out."""
+        starts = {plan.partition: plan.new_log_start for plan in plans}
+        move_log_starts(self._table, self._live.id, starts, self._clock_ms)
+        self._at("retention.start_moved")
+        leaving = [removal.file for plan in plans for removal in plan.removals]
+        _, gone = take_out_files(self._table, self._live.id, leaving, self._clock_ms)
+        self._at("retention.files_left")
+        return gone
+
+    def plan_sweep(self, now_ms: int) -> list[StaleFile]:
+        """Files that left the table before its history begins, and `file.delete.delay.ms` ago, and lie there still."""
+        snapshot, config = self._table.snapshot, self.config
+        before_version = snapshot.version - config.history_commits
+        paths = removed_beyond(
+            snapshot, now_ms - config.history_ms, before_version, now_ms - config.file_delete_delay_ms
+        )
+        there = {directory: self._names(directory) for directory in {path.rpartition("/")[0] for path in paths}}
+        stale = (StaleFile(path, snapshot.removed[path][0].size) for path in paths)
+        return [file for file in stale if file.path.rpartition("/")[2] in there[file.path.rpartition("/")[0]]]
+
+    def sweep(self, files: Sequence[StaleFile]) -> None:
+        """Delete their bytes; what somebody else deleted meanwhile is no error."""
+        for file in files:
+            self._table.store.delete(self._table.path(file.path))
+            self._at("retention.file_deleted")
+
+    def plan_compaction(self, now_ms: int, min_age_ms: int) -> list[Bin]:
+        """What is to become one file; the live edge and what retention is about to take are left alone."""
+        config, snapshot = self.config, self._table.snapshot
+        bins: list[Bin] = []
+        for index in range(self._live.partitions):
+            start = snapshot.start(index)
+            bins += plan_compaction(
+                [file for file in snapshot.files(index) if file.last_offset >= start],
+                segment_bytes=config.segment_bytes,
+                segment_ms=config.segment_ms,
+                retention_ms=config.retention_ms if config.deletes else None,
+                min_age_ms=min_age_ms,
+                now_ms=now_ms,
+            )
+        return bins
+
+    def order(self, bin_: Bin) -> MergeOrder:
+        """What whoever merges the files of a bin must know; each order makes a file of another name."""
+        path = f"partition={bin_.partition}/{bin_.base_offset:020d}-{rewritten_name(None)}.parquet"
+        return MergeOrder(self._location, self._table.directory, bin_, path, self.config.parquet_codec)
+
+    def is_current(self, bin_: Bin) -> bool:
+        """Whether all its files are in the newest table."""
+        self._catalog.follow(self._live)
+        return all(self._table.snapshot.has_file(file.path) for file in bin_.inputs)
+
+    def settle(self, answer: MergeAnswer) -> int:
+        """Commit that the new file stands for the old ones; returns the version.
+
+        PlanOutdated where somebody was faster with one of them; the new file is gone then. Corruption where a file of
+        the newest table is missing or damaged.
+        """
+        bin_, file = answer.order.bin, answer.file
+        try:
+            if file is None:
+                raise self._why_not_merged(answer)
+            self._check_young(file)
+        except LakelogError:
+            if file is not None:
+                self._table.store.delete(self._table.path(file.path))
+            raise
+        version = replace_files(self._table, self._live.id, bin_.inputs, [file], self._clock_ms, data_change=False)
+        self._at("compaction.committed")
+        return version
+
+    def _why_not_merged(self, answer: MergeAnswer) -> LakelogError:
+        if answer.damaged is not None:
+            return Corruption(*answer.damaged)
+        if not answer.missing:
+            return TopicClosed(self.name, answer.failed)
+        if self.is_current(answer.order.bin):
+            return Corruption(answer.missing, "it is missing")
+        return PlanOutdated(self.name, f"{answer.missing} has left the table")
+
+    def _check_young(self, file: DataFile) -> None:
+        store = self._table.store
+        entry = store.stat(self._table.path(file.path))
+        if entry is None or entry.size != file.size:
+            raise PlanOutdated(self.name, f"{file.path}, which was just written, is not there")
+        if store.now_ms() - entry.modified_ms > COMMIT_WITHIN_MS:
+            raise PlanOutdated(self.name, f"{file.path} was written too long ago to be committed")
+
+    def _names(self, directory: str) -> set[str]:
+        return {entry.name for entry in self._table.store.list(self._table.path(directory))}

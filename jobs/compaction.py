@@ -1,0 +1,139 @@
+"""Compaction: small files of a partition become large ones, with the same records at the same offsets.
+
+    plan bins of neighbouring files  →  executors write one file for each bin  →  this process commits them one by one
+
+A bin that another was faster with is given up. It knows plans and orders; how a file is written it does not know, nor
+who writes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Final
+
+from delta_log.compaction import Bin
+from delta_log.disk import Probe, no_probe
+from delta_log.errors import LakelogError, OutcomeUnknown, PlanOutdated
+from delta_log.maintenance import TopicMaintenance
+from delta_log.merging import MergeAnswer, MergeOrder, carry_out
+from delta_log.opening import wall_clock_ms
+from jobs.command import Job, Run, TopicProblem, milliseconds, run_job
+from jobs.outcome import Counts
+
+__all__ = ["JOB", "main"]
+
+#: What one task gets: small bins together, so that starting it is worth while; a large one has a task of its own.
+TASK_BYTES: Final = 64 * 1024 * 1024
+TASK_FILES: Final = 1000
+_MIN_AGE: Final = "10m"
+
+
+def main(
+    argv: Sequence[str] | None = None, *, clock_ms: Callable[[], int] = wall_clock_ms, probe: Probe = no_probe
+) -> int:
+    return run_job(JOB, argv, clock_ms=clock_ms, probe=probe)
+
+
+def plan_tasks(bins: Sequence[Bin], *, most_bytes: int = TASK_BYTES, most_files: int = TASK_FILES) -> list[list[Bin]]:
+    """Neighbouring bins in one task as long as they are within the limits."""
+    tasks: list[list[Bin]] = []
+    size = files = 0
+    for each in bins:
+        size, files = size + each.size, files + len(each.inputs)
+        if not tasks or size > most_bytes or files > most_files:
+            tasks.append([])
+            size, files = each.size, len(each.inputs)
+        tasks[-1].append(each)
+    return tasks
+
+
+def count_bins(bins: Sequence[Bin]) -> dict[str, int]:
+    """What a plan comes to; carried out with nobody else at work, this is what was done."""
+    return {
+        "bins": len(bins),
+        "given_up": 0,
+        "files_merged": sum(len(each.inputs) for each in bins),
+        "files_written": len(bins),
+        "records": sum(each.count for each in bins),
+        "bytes_read": sum(each.size for each in bins),
+    }
+
+
+class _Merging:
+    """One topic's bins on their way: what is handed out, what became of it."""
+
+    def __init__(self, run: Run, topic: TopicMaintenance, bins: Sequence[Bin]) -> None:
+        self._run = run
+        self._topic = topic
+        self._bins = bins
+        self._given_up = 0
+        self._merged: list[Bin] = []
+        self._written = 0
+        self._problems: list[LakelogError] = []
+
+    def do(self) -> Counts:
+        function = partial(carry_out, probe=self._run.probe) if self._run.probe is not no_probe else carry_out
+        with closing(self._run.engine.map(function, self._orders())) as answered:
+            for answers in answered:
+                for answer in answers:
+                    self._settle(answer)
+                done = len(self._merged) + self._given_up + len(self._problems)
+                self._run.progress.show(f"compaction: {self._topic.name}, {done} of {len(self._bins)} bins")
+        counts = count_bins(self._merged) | {"bins": len(self._bins), "given_up": self._given_up}
+        counts["bytes_written"] = self._written
+        if self._problems:
+            first = next((each for each in self._problems if isinstance(each, OutcomeUnknown)), self._problems[0])
+            raise TopicProblem(first, len(self._problems), counts)
+        return counts
+
+    def _orders(self) -> Iterator[list[MergeOrder]]:
+        """Asked for one by one while others are at work on what came before."""
+        for task in plan_tasks(self._bins):
+            current = [each for each in task if self._topic.is_current(each)]
+            self._given_up += len(task) - len(current)
+            if current:
+                yield [self._topic.order(each) for each in current]
+
+    def _settle(self, answer: MergeAnswer) -> None:
+        try:
+            self._topic.settle(answer)
+        except PlanOutdated:
+            self._given_up += 1
+        except LakelogError as error:
+            self._problems.append(error)
+        else:
+            self._merged.append(answer.order.bin)
+            self._written += answer.file.size if answer.file is not None else 0
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--min-age",
+        type=milliseconds,
+        default=_MIN_AGE,
+        metavar="TIME",
+        help="leave younger records to the server, as 90s, 10m or 2h (default: %(default)s)",
+    )
+
+
+def _work(run: Run, topic: TopicMaintenance) -> Counts:
+    bins = topic.plan_compaction(run.now_ms, run.options.min_age)
+    run.say(([f"topic {topic.name}"] if bins else []) + [str(each) for each in bins])
+    if run.dry_run or not bins:
+        return count_bins(bins) | {"bytes_written": 0}
+    return _Merging(run, topic, bins).do()
+
+
+JOB: Final = Job(
+    "compaction",
+    "Merge the small files of topics into large ones; the records and their offsets stay as they are.",
+    _work,
+    configure=_configure,
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""One line on a terminal that says how far a job is; elsewhere nothing, so that logs stay readable."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final, TextIO
+
+__all__ = ["Progress"]
+
+_CLEAR: Final = "\r\x1b[K"
+_WIDTH: Final = 100
+
+
+class Progress:
+    """It is wiped away before anything else is printed."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._shows = self._stream.isatty()
+        self._shown = False
+
+    def show(self, line: str) -> None:
+        if self._shows:
+            self._stream.write(_CLEAR + line[:_WIDTH])
+            self._stream.flush()
+            self._shown = True
+
+    def wipe(self) -> None:
+        if self._shown:
+            self._stream.write(_CLEAR)
+            self._stream.flush()
+            self._shown = False
