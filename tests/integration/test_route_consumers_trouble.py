@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,8 +18,9 @@ from delta_log import Log
 from delta_log.errors import StorageRefused
 from tests.support.asgi_call import soon
 from tests.support.consuming import Consumer, at, consumer, make, named, put
+from tests.support.failing_disk import FailingDisk
 from tests.support.http_app import HttpApp, error_code
-from tests.support.logs import Place
+from tests.support.logs import QUIET, Place, crash
 from tests.support.producing import HeldWriter
 
 ZERO, ONE = ("orders", 0), ("orders", 1)
@@ -215,3 +218,36 @@ def test_members_that_wait_while_the_disk_refuses_are_given_what_comes(http_plac
 
         assert app.run(act()) == [4]
         assert [each["instance_id"] for each in known(app)["members"]] == ["ann"]
+
+
+def test_a_full_disk_refuses_until_there_is_room_and_a_write_that_cannot_be_taken_back_until_a_restart(tmp_path: Path):
+    """By the real journal on a disk that fails."""
+    disk = FailingDisk()
+    log = Log.open(tmp_path / "root", settings=QUIET, disk=disk)
+    with HttpApp(log) as app:
+        ann = reading(app)
+        disk.fail("write_all", code=errno.ENOSPC)
+        refused = ann.commit(at(*ZERO, next_offset=2))
+        assert error_code(refused) == (503, 50303)
+        assert refused.json()["outcome"] == "not_attempted"
+        assert app.get("/readyz").status_code == 503
+        disk.mend()
+        assert ann.commit(at(*ZERO, next_offset=2)).status_code == 204
+        assert app.get("/readyz").status_code == 200
+        disk.fail("sync_data", "write", "truncate")
+        doubtful = ann.commit(at(*ZERO, next_offset=3))
+        assert doubtful.status_code in (503, 504)
+        disk.mend()
+        told = ann.commit(at(*ZERO, next_offset=3))
+        assert error_code(told) == (503, 50303)
+        assert "restart" in told.json()["message"]
+        assert "restart" in app.get("/readyz").json()["message"]
+        assert ann.committed(ZERO) == [2]
+    crash(log)
+    log = Log.open(tmp_path / "root", settings=QUIET)
+    with HttpApp(log) as app:
+        allowed = [2] if doubtful.json()["outcome"] == "not_attempted" else [2, 3]
+        assert Consumer(app, "ann").committed(ZERO)[0] in allowed
+        assert Consumer(app, "ann").commit(at(*ZERO, next_offset=3)).status_code == 204
+        assert app.get("/readyz").status_code == 200
+    log.close()
