@@ -1,0 +1,109 @@
+"""Where records are read from: a root's tables, a server, or both. Knows how to ask each; decides nothing.
+
+With both, the server says what there is, and what is above the tables comes from it. They must be of one cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from jobs.source.errors import InvalidOption, UnknownTopics
+from jobs.source.options import ReadOptions
+from jobs.source.planning import Slice, Span, check_there, choose_partitions, choose_topics, plan_slice
+from jobs.source.positions import Range, Times, TopicPartition
+from jobs.source.server import Server, TopicView
+from jobs.source.tables import Tables
+
+#: How long it may be unknown that there is another topic, or another partition.
+_DESCRIBE_EVERY_S: Final = 1.0
+
+
+class Ground:
+    """Opened where it is needed, which is in one process; used by one thread."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._chosen = options.chosen
+        self._place = options.place
+        self._tables = Tables(options.path) if options.path else None
+        self._server = Server(options.server, options.patience_ms) if options.server else None
+        self._views: dict[str, TopicView] = {}
+        self._described = 0.0
+        if self._tables is not None and self._server is not None:
+            _check_one_cluster(self._tables, self._server)
+
+    @property
+    def _says(self) -> Server | Tables:
+        """Who says what there is."""
+        says = self._server or self._tables
+        assert says is not None  # noqa: S101 - options without both are refused
+        return says
+
+    def partitions(self) -> list[TopicPartition]:
+        """Those to read, as of about now; a topic that is subscribed to and not there is an error."""
+        if not self._described or time.monotonic() - self._described >= _DESCRIBE_EVERY_S:
+            self._describe()
+        counts = {topic: view.partitions for topic, view in self._views.items()}
+        return choose_partitions(self._chosen, counts, self._place)
+
+    def ranges(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
+        """Of those that are still there."""
+        found: dict[TopicPartition, Range] = {}
+        for each in partitions:
+            with self._may_be_gone(each.topic):
+                found[each] = self._says.range(each.topic, each.partition)
+        return found
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Of those that are still there."""
+        found: dict[TopicPartition, int] = {}
+        for topic, few in groupby(sorted(partitions), itemgetter(0)):
+            with self._may_be_gone(topic):
+                ends = self._says.ends(topic, self._views[topic].partitions)
+                found |= {each: ends[each.partition] for each in few if each.partition in ends}
+        return found
+
+    def at_times(self, times: Times) -> dict[TopicPartition, int | None]:
+        return {each: self._says.offset_at(each.topic, each.partition, time_ms) for each, time_ms in times.items()}
+
+    def slice(self, span: Span) -> Slice:
+        tabled = self._tables.tabled(span) if self._tables is not None else None
+        view = self._views.get(span.of.topic) or self._says.describe(span.of.topic)
+        return plan_slice(span, view.timestamp_type, tabled)
+
+    def close(self) -> None:
+        for part in (self._tables, self._server):
+            if part is not None:
+                part.close()
+
+    def _describe(self) -> None:
+        is_open = not isinstance(self._chosen, tuple | frozenset)
+        topics = choose_topics(self._chosen, self._says.topics() if is_open else ())
+        if not is_open and not self._described:
+            check_there(topics, self._says.topics(), self._place)
+        self._views = {}
+        for topic in topics:
+            with self._may_be_gone(topic):
+                self._views[topic] = self._says.describe(topic)
+        self._described = time.monotonic()
+
+    @contextmanager
+    def _may_be_gone(self, topic: str) -> Generator[None]:
+        """A topic that was there may be deleted at any time; what is lost by that, whoever plans will tell."""
+        try:
+            yield
+        except UnknownTopics:
+            self._views.pop(topic, None)
+
+
+def _check_one_cluster(tables: Tables, server: Server) -> None:
+    of_server = server.cluster_id()
+    if tables.cluster_id != of_server:
+        raise InvalidOption(
+            "server",
+            f"{server.url} serves the cluster {of_server}, and the root at {tables.path} is {tables.cluster_id}",
+        )

@@ -1,0 +1,183 @@
+"""What a query was given, checked as a whole: unknown options, and those that cannot be together, are refused. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs.source.declared import BATCH, BOTH, OPTIONS, STREAM, Option
+from jobs.source.errors import InvalidOption
+from jobs.source.positions import EARLIEST, LATEST, AtOffsets, AtTime, Everywhere, Limit, TopicPartition
+
+_DECLARED: Final = {option.name.lower(): option for option in OPTIONS}
+_CHOICES: Final = ("subscribe", "subscribePattern", "assign")
+_STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_POLL_MS: Final = 120_000
+_DELAY_MS: Final = 15 * 60_000
+#: Of Kafka's own settings, those for which a word of advice is better than that they are not known.
+_ADVICE: Final = {
+    "kafka.auto.offset.reset": "say where to begin with startingOffsets",
+    "kafka.enable.auto.commit": "a query commits nothing: its checkpoint says how far it is",
+    "kafka.key.deserializer": "keys are bytes: decode them with functions of Spark",
+    "kafka.value.deserializer": "values are bytes: decode them with functions of Spark",
+}
+
+Chosen = tuple[str, ...] | re.Pattern[str] | frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """`chosen` are topics, a pattern of them, or partitions."""
+
+    path: str | None
+    server: str | None
+    chosen: Chosen
+    start: Limit
+    end: Limit
+    late_start: str
+    fail_on_data_loss: bool
+    include_headers: bool
+    min_tasks: int | None
+    most_of_a_task: int | None
+    most_of_a_batch: int | None
+    least_of_a_batch: int | None
+    longest_delay_ms: int
+    group: str | None
+    patience_ms: int
+
+    @property
+    def place(self) -> str:
+        """For people."""
+        return " and ".join(where for where in (self.path, self.server) if where)
+
+
+def wants_headers(given: Mapping[str, str]) -> bool:
+    """All that the columns depend on; whether they are for a batch or a stream is not known yet."""
+    return bool(_parse(given).get("includeHeaders", False))
+
+
+def parse_options(given: Mapping[str, str], query: str) -> ReadOptions:
+    """Of a BATCH or a STREAM. Names are as Spark takes them, in any case."""
+    values = _parse(given)
+    for name in values:
+        taken_by = _DECLARED[name.lower()].query
+        if taken_by == BATCH and query == STREAM:
+            raise InvalidOption(name, "a stream has no end: it is for batch queries")
+    start = _limit(values, _STARTS, Everywhere(EARLIEST if query == BATCH else LATEST))
+    end = _limit(values, _ENDS, Everywhere(LATEST))
+    if query == BATCH:
+        _check_batch(start, end)
+    least, most = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise InvalidOption("minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger={most}")
+    return ReadOptions(
+        path=values.get("path"),
+        server=_server(values),
+        chosen=_choice(values),
+        start=start,
+        end=end,
+        late_start=values.get("startingOffsetsByTimestampStrategy", "error"),
+        fail_on_data_loss=values.get("failOnDataLoss", True),
+        include_headers=values.get("includeHeaders", False),
+        min_tasks=values.get("minPartitions"),
+        most_of_a_task=values.get("maxRecordsPerPartition"),
+        most_of_a_batch=most,
+        least_of_a_batch=least,
+        longest_delay_ms=values.get("maxTriggerDelay", _DELAY_MS),
+        group=_group(values),
+        patience_ms=values.get("kafkaConsumer.pollTimeoutMs", _POLL_MS),
+    )
+
+
+def _parse(given: Mapping[str, str]) -> dict[str, Any]:
+    """By the names as they are declared."""
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        option = _DECLARED.get(name.lower())
+        if option is None:
+            raise InvalidOption(name, _unknown(name.lower()))
+        values[option.name] = option.parse(option.name, text)
+    if "path" not in values:
+        _server(values, needed=True)
+    _choice(values)
+    return values
+
+
+def _unknown(name: str) -> str:
+    if name in _ADVICE:
+        return f"it is not taken: {_ADVICE[name]}"
+    near = difflib.get_close_matches(name, _DECLARED, 1)
+    if near and (not name.startswith("kafka.") or near[0].startswith("kafka.")):
+        return f"there is no such option: did you mean {_DECLARED[near[0]].name}?"
+    if name.startswith("kafka."):
+        return "it is one of Kafka's consumer, and there is none here: leave it out"
+    return "there is no such option"
+
+
+def _server(values: Mapping[str, Any], *, needed: bool = False) -> str | None:
+    named = {values[name] for name in ("server", "kafka.bootstrap.servers") if name in values}
+    if len(named) > 1:
+        raise InvalidOption("server", "it and kafka.bootstrap.servers name two servers: give one of them")
+    if needed and not named:
+        raise InvalidOption("path", "say where the topics are: a root as path, a URL as server, or both")
+    return next(iter(named), None)
+
+
+def _group(values: Mapping[str, Any]) -> str | None:
+    named = {values[name] for name in ("group.id", "kafka.group.id") if name in values}
+    if len(named) > 1:
+        raise InvalidOption("group.id", "it and kafka.group.id name two groups: give one of them")
+    return next(iter(named), None)
+
+
+def _choice(values: Mapping[str, Any]) -> Chosen:
+    named = [name for name in _CHOICES if name in values]
+    if len(named) != 1:
+        why = "say what to read with one of" if not named else "only one can be given of"
+        raise InvalidOption(named[1] if named else "subscribe", f"{why} {', '.join(_CHOICES)}")
+    return values[named[0]]
+
+
+def _limit(values: Mapping[str, Any], names: tuple[str, ...], otherwise: Limit) -> Limit:
+    """The first that was given: times go before offsets."""
+    return next((values[name] for name in names if name in values), otherwise)
+
+
+def _check_batch(start: Limit, end: Limit) -> None:
+    if start == Everywhere(LATEST):
+        raise InvalidOption("startingOffsets", "a batch cannot begin at latest: nothing would be in it")
+    if isinstance(start, AtOffsets):
+        for partition, offset in start.offsets.items():
+            if offset == LATEST:
+                raise InvalidOption("startingOffsets", f"a batch cannot begin at latest (-1), as for {partition}")
+    if isinstance(end, AtOffsets):
+        for partition, offset in end.offsets.items():
+            if offset == EARLIEST:
+                raise InvalidOption("endingOffsets", f"a batch cannot end at earliest (-2), as for {partition}")
+    if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
+        _check_order("endingOffsets", start.offsets, end.offsets)
+    if isinstance(start, AtTime) and isinstance(end, AtTime):
+        _check_times(start, end)
+
+
+def _check_times(start: AtTime, end: AtTime) -> None:
+    if isinstance(start.time_ms, dict) and isinstance(end.time_ms, dict):
+        _check_order("endingOffsetsByTimestamp", start.time_ms, end.time_ms)
+    elif isinstance(start.time_ms, int) and isinstance(end.time_ms, int) and start.time_ms > end.time_ms:
+        raise InvalidOption("endingTimestamp", f"{end.time_ms} is before startingTimestamp={start.time_ms}")
+
+
+def _check_order(option: str, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+    if starts.keys() != ends.keys():
+        odd = ", ".join(str(each) for each in sorted(starts.keys() ^ ends.keys()))
+        raise InvalidOption(option, f"it and the start must name the same partitions, and {odd} is in one of them only")
+    for partition, start in starts.items():
+        if 0 <= ends[partition] < start:
+            raise InvalidOption(option, f"{partition} would end at {ends[partition]}, before its start {start}")
+
+
+__all__ = ["BATCH", "BOTH", "STREAM", "Chosen", "Option", "ReadOptions", "parse_options", "wants_headers"]

@@ -1,0 +1,126 @@
+"""A streaming query: positions in, positions out. What is durable of it is the query's checkpoint.
+
+Where a new query begins at latest, its first batch is empty: Spark writes down only where batches end, and a query
+that is killed before its first end would otherwise begin at another latest, behind records that it owed. So the first
+start is UNRESOLVED, the first end is what latest was, and from then on all is as the checkpoint says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from jobs.source.batch import resolve_now
+from jobs.source.options import ReadOptions
+from jobs.source.planning import is_settled, is_too_little, plan_ends, plan_spans
+from jobs.source.positions import Positions, Range, TopicPartition, from_json, to_json
+from jobs.source.reading import SliceReading, Task
+from jobs.source.slices import warn_of
+
+#: No topic has an empty name. It is only ever a start, so no checkpoint has it.
+UNRESOLVED: Final[dict[str, Any]] = {"": {}}
+#: Spark asks again at once where nothing is new. A server is not asked more often than that.
+_LOOK_EVERY_S: Final = 0.05
+
+Ranges = dict[TopicPartition, Range]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._reading = SliceReading(options, schema)
+        #: where partitions ended when somebody asked last
+        self._seen: Positions = {}
+        self._target: Ranges | None = None
+        self._looked = 0.0
+        self._batch_since = time.monotonic()
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        if not is_settled(self._options.start):
+            return UNRESOLVED
+        return to_json(self._begin())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        most = self._options.most_of_a_batch
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._target = self._ranges(self._reading.ground.partitions())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where the next batch ends; `start` itself where there is none."""
+        if start == UNRESOLVED:
+            return to_json(self._begin())
+        starts = from_json(start)
+        there = self._look(starts) if self._target is None else self._target
+        options = self._options
+        least = options.least_of_a_batch if self._target is None else None
+        waited_ms = int((time.monotonic() - self._batch_since) * 1000)
+        if is_too_little(starts, there, least, waited_ms, options.longest_delay_ms):
+            return start
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        ends = plan_ends(starts, there, most)
+        if ends == starts:
+            return start
+        if most is not None and self._target is None:
+            # What retention took since is no part of the limit.
+            ends = plan_ends(starts, self._reading.ground.ranges(there), most)
+        self._batch_since = time.monotonic()
+        return to_json(ends)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return to_json(self._seen) if self._seen else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
+        if start == UNRESOLVED:
+            return []
+        starts, ends = from_json(start), from_json(end)
+        ground = self._reading.ground
+        known = set(ground.partitions())
+        read = {each for each in known & ends.keys() if starts.get(each) != ends[each]}
+        at_rest = {each: Range(starts[each], starts[each]) for each in known & starts.keys() - read}
+        there = at_rest | ground.ranges(sorted(read))
+        spans, losses = plan_spans(starts, ends, there)
+        warn_of(losses, fail=self._options.fail_on_data_loss)
+        return self._reading.tasks(spans)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reading.read_task(partition)
+
+    def stop(self) -> None:
+        self._reading.close()
+
+    def _begin(self) -> Positions:
+        """Where a new query begins, as of now."""
+        ranges = self._target or self._ranges(self._reading.ground.partitions())
+        return resolve_now(self._reading, self._options.start, ranges, "startingOffsets", self._options.late_start)
+
+    def _look(self, starts: Positions) -> Ranges:
+        """What is there now; where a partition begins is asked of new ones, and of those that are not as they were."""
+        pause = self._looked + _LOOK_EVERY_S - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
+        ground = self._reading.ground
+        partitions = ground.partitions()
+        ends = ground.ends(partitions)
+        new = [each for each in partitions if each in ends and ends[each] < starts.get(each, ends[each] + 1)]
+        found = ground.ranges(new)
+        self._seen, self._looked = ends, time.monotonic()
+        as_before = {
+            each: Range(starts[each], end) for each, end in ends.items() if each in starts and each not in found
+        }
+        return as_before | found
+
+    def _ranges(self, partitions: list[TopicPartition]) -> Ranges:
+        return self._reading.ground.ranges(partitions)

@@ -1,0 +1,76 @@
+"""A root's topics by their tables: what there is as of the newest versions, and which files hold it.
+
+Knows delta_log's LogReader, which takes no lock and writes nothing. What a server has beyond the tables is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from urllib.parse import unquote, urlsplit
+
+from delta_log import LogReader
+from delta_log import errors as log_errors
+from jobs.source.errors import UnknownTopics
+from jobs.source.planning import PlannedFile, Span, Tabled
+from jobs.source.positions import Range
+from jobs.source.server import TopicView
+
+
+def local_path(path: str) -> str:
+    """A root as Spark's users name it: a directory, or a `file:` URL of one."""
+    if path.startswith("file:"):
+        return unquote(urlsplit(path).path)
+    return path
+
+
+class Tables:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._reader = LogReader.open(local_path(path))
+
+    def close(self) -> None:
+        self._reader.close()
+
+    @property
+    def cluster_id(self) -> str:
+        return self._reader.cluster_id
+
+    def topics(self) -> list[str]:
+        return self._reader.topics()
+
+    def describe(self, topic: str) -> TopicView:
+        with self._named(topic):
+            found = self._reader.describe_topic(topic)
+        return TopicView(found.partitions, int(found.config.message_timestamp_type == "LogAppendTime"))
+
+    def range(self, topic: str, partition: int) -> Range:
+        with self._named(topic):
+            found = self._reader.offsets(topic, partition)
+        return Range(found.log_start_offset, found.end_offset)
+
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int | None:
+        return self._reader.offset_at(topic, partition, time_ms)
+
+    def ends(self, topic: str, partitions: int) -> dict[int, int]:
+        return {number: self.range(topic, number).end for number in range(partitions)}
+
+    def tabled(self, span: Span) -> Tabled | None:
+        """The files with something of the span; None where the table does not have the partition yet."""
+        topic, partition = span.of
+        try:
+            end = self._reader.offsets(topic, partition).end_offset
+            topic_id = self._reader.describe_topic(topic).id
+            found = self._reader.files(topic, partition, span.start, span.end)
+        except (log_errors.UnknownTopic, log_errors.UnknownPartition):
+            return None
+        directory = f"topics/{topic}"
+        files = tuple(PlannedFile(f"{directory}/{file.path}", file.base_offset, file.next_offset) for file in found)
+        return Tabled(topic_id, end, files)
+
+    @contextmanager
+    def _named(self, topic: str) -> Generator[None]:
+        try:
+            yield
+        except (log_errors.UnknownTopic, log_errors.InvalidName):
+            raise UnknownTopics([topic], self.path) from None
