@@ -44,7 +44,7 @@ class StaleFile:
 class RetentionLook(NamedTuple):
     """Topics to look through for what retention has to do, by whoever reaches the root."""
 
-    root: str
+    root: str | Root
     topics: tuple[str, ...]
     now_ms: int
 
@@ -211,7 +211,7 @@ class TopicMaintenance:
         try:
             if file is None:
                 raise self._why_not_merged(answer)
-            self._check_young(file)
+            self._check_young(file, answer.begun_ms)
         except LakelogError:
             if file is not None:
                 self._table.store.delete(self._table.path(file.path))
@@ -229,12 +229,12 @@ class TopicMaintenance:
             return Corruption(answer.missing, "it is missing")
         return PlanOutdated(self.name, f"{answer.missing} has left the table")
 
-    def _check_young(self, file: DataFile) -> None:
+    def _check_young(self, file: DataFile, begun_ms: int) -> None:
         store = self._table.store
         entry = store.stat(self._table.path(file.path))
         if entry is None or entry.size != file.size:
             raise PlanOutdated(self.name, f"{file.path}, which was just written, is not there")
-        if store.now_ms() - entry.modified_ms > COMMIT_WITHIN_MS:
+        if store.now_ms() - begun_ms > COMMIT_WITHIN_MS:
             raise PlanOutdated(self.name, f"{file.path} was written too long ago to be committed")
 
     def _names(self, directory: str) -> set[str]:

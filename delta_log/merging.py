@@ -39,9 +39,13 @@ class MergeOrder:
 
 @dataclass(frozen=True, slots=True)
 class MergeAnswer:
-    """The file that was made; or what was missing, or damaged, or failed, and then none was."""
+    """The file that was made; or what was missing, or damaged, or failed, and then none was.
+
+    `begun_ms` is by the store's clock.
+    """
 
     order: MergeOrder
+    begun_ms: int = 0
     file: DataFile | None = None
     missing: str = ""
     damaged: tuple[str, str] | None = None
@@ -79,22 +83,28 @@ def merge_rows(
 
 
 def _carry_out(order: MergeOrder, store: Store, probe: Probe) -> MergeAnswer:
+    begun_ms = 0
     try:
+        begun_ms = store.now_ms()
         file = merge_rows(store, order.directory, order.bin, order.path, order.codec)
     except FileNotFoundError as missing:
-        return MergeAnswer(order, missing=str(missing))
+        return MergeAnswer(order, begun_ms, missing=str(missing))
     except Corruption as error:
-        return MergeAnswer(order, damaged=(error.file, error.why))
+        return MergeAnswer(order, begun_ms, damaged=(error.file, error.why))
     except (LakelogError, OSError) as error:
-        return MergeAnswer(order, failed=str(error))
+        return MergeAnswer(order, begun_ms, failed=str(error))
     probe("compaction.file_written")
-    return MergeAnswer(order, file)
+    return MergeAnswer(order, begun_ms, file)
 
 
 def _rows(store: Store, directory: str, files: Sequence[DataFile], schema: pa.Schema) -> Iterator[pa.Table]:
     for file in files:
-        for part in read_row_groups(store, f"{directory}/{file.path}", schema.names, low=0, high=_EVERYTHING):
-            yield part.cast(schema)
+        path = f"{directory}/{file.path}"
+        try:
+            for part in read_row_groups(store, path, schema.names, low=0, high=_EVERYTHING):
+                yield part.cast(schema)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(path) from error
 
 
 def _checked(tables: Iterable[pa.Table], directory: str, bin_: Bin) -> Iterator[pa.Table]:

@@ -24,6 +24,7 @@ from delta_log.schema import integer
 from delta_log.snapshot import Snapshot, start_txn
 from delta_log.table import Table
 from delta_log.topic_config import ParquetCodec
+from delta_log.topic_plans import DELETED
 from delta_log.types import DataFile
 
 Clock = Callable[[], int]
@@ -179,7 +180,7 @@ def _delete_fresh(table: Table, fresh: Sequence[DataFile]) -> None:
 
 
 def _check_current(table: Table, topic_id: str, snapshot: Snapshot, needed: Sequence[DataFile]) -> None:
-    if snapshot.configuration.get(TOPIC_ID) != topic_id:
+    if snapshot.configuration.get(TOPIC_ID) != topic_id or DELETED in snapshot.configuration:
         raise PlanOutdated(table.name, "the topic was deleted or created anew")
     for file in needed:
         if not snapshot.has_file(file.path):
