@@ -121,8 +121,10 @@ def times_wanted(limit: Limit, partitions: Iterable[TopicPartition]) -> Times:
     return {each: time for each in partitions if (time := limit.of(each)) is not None}
 
 
-def is_settled(limit: Limit) -> bool:
+def is_settled(limit: Limit, strategy: str) -> bool:
     """Whether it means the same offsets whenever it is asked again, but for what retention takes."""
+    if isinstance(limit, AtTime):
+        return strategy == "error"
     if isinstance(limit, AtOffsets):
         return LATEST not in limit.offsets.values()
     return limit == Everywhere(EARLIEST)

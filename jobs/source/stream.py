@@ -47,7 +47,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batch_since = time.monotonic()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        if not is_settled(self._options.start):
+        if not is_settled(self._options.start, self._options.late_start):
             return UNRESOLVED
         return to_json(self._begin())
 
