@@ -15,6 +15,7 @@ from consumer_groups.cluster import Cluster, Offsets, Topic
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import (
+    DeliveryForgotten,
     InvalidOffset,
     MetadataTooLarge,
     NotAssigned,
@@ -170,6 +171,8 @@ def _check_generation(group: Group, member: MemberRecord, partition: TopicPartit
 def _commit_delivered(draft: Draft, member: MemberRecord, command: Commit) -> dict[TopicPartition, int]:
     group, generation, committed = draft.group, command.generation, dict[TopicPartition, int]()
     back = came_back(group, member.member_id, command.received)
+    if group.presences[member.member_id].recalled:
+        raise DeliveryForgotten(group.name, member.member_id)
     if bereft := group.presences[member.member_id].bereft:
         raise PartitionNotOwned(group.name, member.member_id, *min(bereft), group.generation)
     if generation is not None and not member.since <= generation <= group.generation:

@@ -27,7 +27,7 @@ from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster
 from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek, read_committed
 from consumer_groups.deadlines import Deadlines
-from consumer_groups.decision import Decision, begin, hear
+from consumer_groups.decision import Decision, begin, hear, refresh
 from consumer_groups.durable import DurableGroups
 from consumer_groups.expiry import decide_expiry
 from consumer_groups.membership import (
@@ -310,7 +310,7 @@ class Coordinator:
             return False
         if self._clock_was_set() or self._durable.was_stuck or held_up:
             self._durable.was_stuck = False
-            begin(self._durable.groups, self._clock_ms(), self._log.epoch)
+            refresh(self._durable.groups, self._clock_ms())
             self._deadlines.begin()
         if self._stale or (self._offsets.closed and self._clock_ms() >= self._look_due_ms):
             await self.topics_changed()

@@ -61,14 +61,17 @@ def undo(groups: Groups, displaced: Sequence[Record], now_ms: int) -> None:
 
 
 def begin(groups: Groups, now_ms: int, life: int) -> None:
-    """Give every member a fresh full session: after loading, or when this process was held up.
+    """After loading. `life` is larger with each process that owns the groups: none numbers answers as another did."""
+    refresh(groups, now_ms)
+    for group in groups.by_name.values():
+        for presence in group.presences.values():
+            presence.answer, presence.recalled = life << ANSWER_BITS, True
 
-    `life` is larger with each process that owns the groups, so that none numbers an answer as an earlier one did.
-    """
+
+def refresh(groups: Groups, now_ms: int) -> None:
+    """Give every member a fresh full session: nobody could be heard."""
     for group in groups.by_name.values():
         _start_sessions(group, now_ms, anew=True)
-        for presence in group.presences.values():
-            presence.answer = max(presence.answer, life << ANSWER_BITS)
 
 
 def hear(groups: Groups, group: str, member_id: str, now_ms: int) -> None:

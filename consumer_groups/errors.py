@@ -13,6 +13,7 @@
     │       │   └── PollOverdue                it did not poll in time, so others have its partitions
     │       ├── IllegalState            40903  not as things are
     │       │   ├── MixedSubscription          topics, a pattern and an assignment exclude each other
+    │       │   ├── DeliveryForgotten          committing what was delivered before a restart, without saying what
     │       │   └── NotAssigned                seeking in a partition that is not assigned
     │       ├── InvalidPattern          42205  no regular expression as RE2 has them
     │       ├── InvalidOffset           42206  outside of what the log has, or no offset
@@ -107,6 +108,17 @@ class IllegalState(GroupError):
 
 class MixedSubscription(IllegalState):
     """Topics, a pattern and an assignment exclude each other; `unsubscribe` ends each."""
+
+
+class DeliveryForgotten(IllegalState):
+    """What it was given was in the memory of a process that is gone; its next poll gives it again."""
+
+    def __init__(self, group: str, member_id: str) -> None:
+        super().__init__(
+            group,
+            member_id,
+            "the server was started anew, and does not know what it delivered before; poll, then commit",
+        )
 
 
 class NotAssigned(IllegalState):

@@ -64,6 +64,8 @@ class Presence(msgspec.Struct):
     """What was read last: the next poll begins behind it."""
     places: dict[TopicPartition, Place] = {}
     revoke_by_ms: dict[TopicPartition, int] = {}
+    recalled: bool = False
+    """Whether an earlier process may have given it records: until it comes back for more, nobody knows which."""
     bereft: dict[TopicPartition, None] = {}
     """What was taken from it before it was done; until it comes back for more, it cannot commit what it was given."""
 
@@ -190,6 +192,7 @@ def _note_polling(presence: Presence, said: Polling) -> None:
     presence.heard_at_ms = presence.polled_at_ms = said.at_ms
     presence.polling_until_ms, presence.keeps = said.until_ms, said.keeps
     presence.bereft.clear()
+    presence.recalled = False
     if presence.committed_at_ms is None:
         presence.committed_at_ms = said.at_ms
     if said.lost:

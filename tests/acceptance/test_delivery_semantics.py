@@ -1,4 +1,4 @@
-"""The examples of delivery, killed in the middle: after the commit and before the processing, or the other way round."""
+"""The examples of delivery, killed in the middle: between the commit and the processing, whichever comes first."""
 
 from __future__ import annotations
 

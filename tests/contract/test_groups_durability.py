@@ -12,15 +12,16 @@ from deltalake import DeltaTable
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.commits import Commit, Commitment, Seek
 from consumer_groups.coordinator import Coordinator
-from consumer_groups.errors import NameTaken, UnknownInstance
+from consumer_groups.errors import DeliveryForgotten, NameTaken, UnknownInstance
 from consumer_groups.invariants import check_invariants
 from consumer_groups.membership import Join, Leave
 from consumer_groups.options import Options
+from consumer_groups.polling import Poll
 from consumer_groups.state import Groups
 from consumer_groups.subscribing import Subscribe
 from delta_log import Log
 from delta_log.errors import LakelogError, StorageRefused, TopicClosed
-from tests.support.coordinating import coordinating, join, poll, put
+from tests.support.coordinating import ROOM, coordinating, join, poll, put
 from tests.support.keyed_rows import stored
 from tests.support.logs import Place
 from tests.support.loops import in_loop
@@ -278,3 +279,33 @@ async def test_a_topic_that_cannot_be_asked_keeps_its_offsets_over_a_restart_too
             assert everything(groups) == before
             await groups.topics_changed()
             assert everything(groups) == before
+
+
+@in_loop
+async def test_what_another_life_delivered_is_not_committed_unnamed(place: Place):
+    """It would be said to be stored, and nothing would be."""
+    log = place.open()
+    log.create_topic("t", 1)
+    put(log, "t", 0, b"a", b"b")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", auto_commit_enable=False)
+        await poll(groups, "ann")
+    await asyncio.to_thread(place.crash)
+    async with coordinating(place.open()) as groups:
+        with pytest.raises(DeliveryForgotten):
+            await groups.commit("g", Commit("ann"))
+        assert (await groups.commit("g", Commit("ann", {ONE: Commitment(1)}))).reply == {ONE: 1}
+        assert await poll(groups, "ann") == {ONE: [b"b"]}
+        assert (await groups.commit("g", Commit("ann"))).reply == {ONE: 2}
+
+
+@in_loop
+async def test_being_held_up_forgets_no_delivery(place: Place):
+    log = place.open()
+    log.create_topic("t", 1)
+    put(log, "t", 0, b"a")
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", auto_commit_enable=False)
+        polled = await groups.poll("g", Poll("ann", 0), ROOM)
+        await groups.tick(held_up=True)
+        assert (await groups.commit("g", Commit("ann", received=polled.answer))).reply == {ONE: 1}
