@@ -103,6 +103,8 @@ def decide_seek(group: Group, command: Seek, cluster: Cluster, offsets: Offsets,
         topic = check_partition(cluster, partition)
         if (held is None or partition not in held.assigned) and tuple(partition) not in (member.manual or ()):
             raise NotAssigned(group.name, member.member_id, *partition)
+        if held is not None:
+            _check_generation(group, member, partition, command.generation)
         offset = _resolve(group, partition, where, offsets)
         put_sought(draft, member.member_id, partition, topic.topic_id, offset)
         placed[partition] = topic.topic_id, offset

@@ -14,7 +14,6 @@ groups, it is long.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +25,8 @@ from consumer_groups.admin import GroupDescription, GroupSummary, Reset, Target
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster
 from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek, read_committed
-from consumer_groups.deadlines import Deadlines
-from consumer_groups.decision import Decision, begin, hear, refresh
+from consumer_groups.decision import Decision, begin, hear
 from consumer_groups.durable import DurableGroups
-from consumer_groups.expiry import decide_expiry
 from consumer_groups.membership import (
     Beaten,
     Heartbeat,
@@ -43,7 +40,7 @@ from consumer_groups.membership import (
 )
 from consumer_groups.options import Options
 from consumer_groups.polling import Poll
-from consumer_groups.polls import End, Polled, Polls
+from consumer_groups.polls import End, Polled
 from consumer_groups.progress import count_partitions, take_progress
 from consumer_groups.reading import Lender
 from consumer_groups.records import OffsetRecord
@@ -60,18 +57,13 @@ from consumer_groups.subscribing import (
     read_assignment,
     read_subscription,
 )
-from consumer_groups.topics import LogOffsets, load_cluster, topics_in
-from consumer_groups.upkeep import OFFSETS_RETENTION_MS, decide_retention, decide_topics_changed
-from delta_log import LakelogError, Ledger, Log
+from consumer_groups.tending import Tending
+from consumer_groups.topics import LogOffsets
+from consumer_groups.upkeep import OFFSETS_RETENTION_MS
+from delta_log import Ledger, Log
 
-_log = logging.getLogger("lakelog")
 _THREADS: Final = 4
 _CLOSING_S: Final = 5.0
-_RETENTION_EVERY_MS: Final = 600_000
-#: The clock of the wall that moves so much more than time was set.
-_CLOCK_SET_MS: Final = 1000
-#: So often it is tried whether a topic that could not be opened can be.
-_LOOK_AGAIN_MS: Final = 10_000
 #: So many groups are looked at before others have their turn.
 _AT_ONCE: Final = 50
 
@@ -104,21 +96,21 @@ class Coordinator:
         custom_assignors: Collection[str] = (),
         retention_ms: int = OFFSETS_RETENTION_MS,
     ) -> None:
-        self._log = log
         self._clock_ms = clock_ms
         self._new_id = new_id
         self._threads = threads
-        self._custom = custom_assignors
-        self._retention_ms = retention_ms
-        self._cluster = Cluster(topics_in(groups.records()).values(), custom_assignors)
         self._offsets = LogOffsets(log)
-        self._refreshing = asyncio.Lock()
-        self._stale = False
-        self._look_due_ms = self._retention_due_ms = 0
-        self._ahead_ms = clock_ms() - time.monotonic() * 1000
         self._durable = DurableGroups(groups, ledger, clock_ms, self)
-        self._polls = Polls(self._durable, log, self._offsets, lambda: self._cluster, clock_ms, threads)
-        self._deadlines = Deadlines(groups, clock_ms, self.tick)
+        self._tending = Tending(
+            log,
+            self._durable,
+            self._offsets,
+            clock_ms,
+            threads,
+            custom_assignors=custom_assignors,
+            retention_ms=retention_ms,
+        )
+        self._polls, self._deadlines = self._tending.polls, self._tending.deadlines
 
     @classmethod
     async def open(
@@ -177,14 +169,16 @@ class Coordinator:
         return await self._look(group, look)
 
     async def join(self, group: str, command: Join) -> Answer[Joined]:
-        return await self._do(group, lambda known: decide_join(known, command, self._cluster, self._clock_ms()))
+        return await self._do(group, lambda known: decide_join(known, command, self._tending.cluster, self._clock_ms()))
 
     def new_member_id(self) -> str:
         """For one that asks for no name."""
         return self._new_id()
 
     async def leave(self, group: str, command: Leave) -> Answer[None]:
-        return await self._do(group, lambda known: decide_leave(known, command, self._cluster, self._clock_ms()))
+        return await self._do(
+            group, lambda known: decide_leave(known, command, self._tending.cluster, self._clock_ms())
+        )
 
     async def heartbeat(self, group: str, command: Heartbeat) -> Answer[Beaten]:
         return await self._do_for(group, command, decide_heartbeat)
@@ -199,7 +193,7 @@ class Coordinator:
         return await self._do_for(group, command, decide_assign)
 
     async def subscription(self, group: str, member_id: str) -> Answer[tuple[str, ...]]:
-        return await self._look(group, lambda known: read_subscription(known, member_id, self._cluster))
+        return await self._look(group, lambda known: read_subscription(known, member_id, self._tending.cluster))
 
     async def assignment(self, group: str, member_id: str) -> Answer[tuple[TopicPartition, ...]]:
         return await self._look(group, lambda known: read_assignment(known, member_id))
@@ -227,7 +221,7 @@ class Coordinator:
         return await self._do_at(group, command, decide_seek)
 
     async def committed(self, group: str, partitions: tuple[TopicPartition, ...]) -> Answer[Offsets]:
-        return await self._look(group, lambda known: read_committed(known, partitions, self._cluster))
+        return await self._look(group, lambda known: read_committed(known, partitions, self._tending.cluster))
 
     # --- groups from outside
 
@@ -252,7 +246,9 @@ class Coordinator:
     async def put_offsets(self, group: str, given: Mapping[TopicPartition, Commitment]) -> Answer[None]:
         return await self._do(
             group,
-            lambda known: admin.decide_put_offsets(known, given, self._cluster, self._offsets, self._clock_ms()),
+            lambda known: admin.decide_put_offsets(
+                known, given, self._tending.cluster, self._offsets, self._clock_ms()
+            ),
         )
 
     async def reset(
@@ -261,7 +257,7 @@ class Coordinator:
         """Where a time is wanted, `Found` says what it was found to be."""
 
         def decide(known: Group) -> Decision[dict[TopicPartition, Reset]]:
-            return admin.decide_reset(known, wanted, self._cluster, self._offsets, self._clock_ms())
+            return admin.decide_reset(known, wanted, self._tending.cluster, self._offsets, self._clock_ms())
 
         if dry_run:
             return await self._look(group, lambda known: decide(known).reply)
@@ -270,67 +266,11 @@ class Coordinator:
     async def delete(self, group: str) -> Answer[None]:
         return await self._do(group, admin.decide_delete)
 
-    # --- time and topics
+    # --- topics
 
     async def topics_changed(self) -> None:
         """To be called when a topic came, went or grew: groups take it up before this returns, else soon."""
-        async with self._refreshing:  # a list that was begun before another is never applied behind it
-            closed = self._offsets.closed
-            try:
-                self._cluster, self._offsets.closed = await asyncio.get_running_loop().run_in_executor(
-                    self._threads, load_cluster, self._log, self._cluster.topics, self._custom
-                )
-            except (LakelogError, RuntimeError) as error:  # the latter once we are closed
-                _log.warning("the topics could not be listed for the groups: %s", error)
-                self._stale = True
-            else:
-                self._stale = not await self._do_all(
-                    list(self._durable.groups.by_name),
-                    lambda known: decide_topics_changed(known, self._cluster, self._clock_ms()),
-                )
-            if closed != self._offsets.closed:
-                self._polls.wake_all()
-        self._look_due_ms = self._clock_ms() + _LOOK_AGAIN_MS
-        if self._stale or self._offsets.closed:
-            self._deadlines.again()
-
-    async def run_retention(self) -> None:
-        """Forget what nobody has used for days; the timer calls it now and then."""
-        await self._do_all(
-            list(self._durable.groups.by_name),
-            lambda known: decide_retention(known, self._cluster, self._clock_ms(), self._retention_ms),
-        )
-
-    async def tick(self, held_up: bool = False) -> bool:  # noqa: FBT001, FBT002 - the timer's
-        """What time brings; the timer calls it. Whoever could not be heard, as we were held up, has time again.
-
-        While the disk lets nothing end nobody is answered, so nobody can be expected to go on.
-        """
-        if self._durable.stuck:
-            return False
-        if self._clock_was_set() or self._durable.was_stuck or held_up:
-            self._durable.was_stuck = False
-            refresh(self._durable.groups, self._clock_ms())
-            self._deadlines.begin()
-        if self._stale or (self._offsets.closed and self._clock_ms() >= self._look_due_ms):
-            await self.topics_changed()
-        if not self._stale and self._clock_ms() >= self._retention_due_ms:
-            self._retention_due_ms = self._clock_ms() + _RETENTION_EVERY_MS
-            await self.run_retention()
-        for group, member_id in self._polls.overdue():
-            self.heard(group, member_id)
-        done = await self._do_all(self._deadlines.due(), self._decide_expiry)
-        return done and not self._stale and not self._offsets.closed
-
-    def _clock_was_set(self) -> bool:
-        """Nobody was silent for the hour that somebody set the clock forward."""
-        before, self._ahead_ms = self._ahead_ms, self._clock_ms() - time.monotonic() * 1000
-        return abs(self._ahead_ms - before) > _CLOCK_SET_MS
-
-    def _decide_expiry(self, known: Group) -> Decision[tuple[str, ...]]:
-        if self._durable.stuck or self._durable.was_stuck:  # meanwhile: the next tick begins their sessions anew
-            return Decision(known.name, (), known.generation)
-        return decide_expiry(known, self._cluster, self._clock_ms())
+        await self._tending.topics_changed()
 
     async def close(self) -> bool:
         """End all polls as if their time was over; False if something is not known to be durable in a few seconds."""
@@ -359,7 +299,7 @@ class Coordinator:
     ) -> Answer[T]:
         """What a member asks for: it was heard of, also where that is refused."""
         return await self._do(
-            group, lambda known: decide(known, command, self._cluster, self._clock_ms()), command.member_id
+            group, lambda known: decide(known, command, self._tending.cluster, self._clock_ms()), command.member_id
         )
 
     async def _do_at(
@@ -381,16 +321,6 @@ class Coordinator:
                 await asyncio.sleep(0)
             if (group := self._durable.groups.by_name.get(name)) is not None:
                 yield group
-
-    async def _do_all(self, groups: Collection[str], decide: Callable[[Group], Decision[Any]]) -> bool:
-        """For each group by itself; what cannot be stored now is decided again when it is due again."""
-        outcomes = await asyncio.gather(*(self._durable.do(each, decide) for each in groups), return_exceptions=True)
-        failed = [each for each in outcomes if isinstance(each, BaseException)]
-        for error in failed:
-            if not isinstance(error, LakelogError):
-                raise error
-            _log.warning("a group could not be brought up to date: %s", error)
-        return not failed
 
 
 def _load(log: Log) -> tuple[Ledger, Groups]:

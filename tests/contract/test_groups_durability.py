@@ -307,5 +307,5 @@ async def test_being_held_up_forgets_no_delivery(place: Place):
     async with coordinating(log) as groups:
         await join(groups, "ann", "t", auto_commit_enable=False)
         polled = await groups.poll("g", Poll("ann", 0), ROOM)
-        await groups.tick(held_up=True)
+        await groups._tending.tick(held_up=True)
         assert (await groups.commit("g", Commit("ann", received=polled.answer))).reply == {ONE: 1}

@@ -203,10 +203,10 @@ async def test_after_standing_still_every_member_has_a_session_anew(log: Log):
         await join(groups, "ann", "t", session_timeout_ms=300)
         await groups._deadlines.close()
         await asyncio.sleep(0.35)
-        assert await groups.tick(held_up=True)
+        assert await groups._tending.tick(held_up=True)
         assert (await groups.assignment("g", "ann")).reply == (ONE,)
         await asyncio.sleep(0.35)
         groups._deadlines.touch("g")
-        assert await groups.tick()
+        assert await groups._tending.tick()
         with pytest.raises(UnknownInstance):
             await groups.assignment("g", "ann")

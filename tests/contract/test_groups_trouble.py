@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from consumer_groups import coordinator, deadlines, durable
+from consumer_groups import deadlines, durable, tending
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.commits import Commit, Commitment
 from consumer_groups.coordinator import Coordinator
@@ -125,7 +125,7 @@ async def test_topics_that_cannot_be_listed_at_a_start_cost_nobody_an_offset_or_
 
 
 async def knows(groups: Coordinator) -> bool:
-    return not groups._stale
+    return not groups._tending.stale
 
 
 @in_loop
@@ -154,7 +154,7 @@ async def test_the_loop_never_waits_for_a_topic_that_is_closed_and_takes_it_up_w
     with (
         mock.patch.object(log, "describe_topic", guarded(log.describe_topic)),
         mock.patch.object(log, "offsets", guarded(log.offsets)),
-        mock.patch.object(coordinator, "_LOOK_AGAIN_MS", 50),
+        mock.patch.object(tending, "_LOOK_AGAIN_MS", 50),
         mock.patch.object(deadlines, "AGAIN_S", 0.05),
     ):
         async with coordinating(log) as groups:
