@@ -93,9 +93,7 @@ def _refusal(said: Said, facts: Mapping[str, Any]) -> LakelogError:
         return OffsetOutOfRange(said.message, log_start_offset=start, end_offset=end, said=said)
     if said.error_code == _NO_OFFSET:
         topic, partition = facts.get("topic"), _whole(facts.get("partition"))
-        return NoOffset(
-            said.message, topic=topic if isinstance(topic, str) else None, partition=partition, said=said
-        )
+        return NoOffset(said.message, topic=topic if isinstance(topic, str) else None, partition=partition, said=said)
     return _BY_CODE.get(said.error_code, Refused)(said.message, said=said)
 
 
