@@ -1,0 +1,235 @@
+"""What all jobs have in common: how they are called, how they end, and what they say of it."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from delta_log import Log, Record, Settings
+from delta_log.compaction import Bin
+from delta_log.errors import Corruption, NotARoot, OutcomeUnknown, PlanOutdated, StorageRefused, UnknownTopic
+from delta_log.types import DataFile
+from jobs import compaction, retention
+from jobs.command import milliseconds
+from jobs.compaction import plan_tasks
+from jobs.engine import LocalEngine, open_engine
+from jobs.outcome import Exit, Summary, decide_exit, one_sentence
+from jobs.progress import Progress
+from tests.support.job_stage import DAY, let_time_pass, now_ms
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two topics of five files each."""
+    made = tmp_path / "root"
+    with Log.open(made, settings=Settings(upkeep=False)) as log:
+        for topic in ("one", "two"):
+            log.create_topic(topic, config={"retention.ms": DAY})
+            for number in range(5):
+                log.append(topic, [Record(b"%d" % number)])
+                log.flush(topic)
+    let_time_pass(made)
+    return made
+
+
+def call(capsys: pytest.CaptureFixture[str], job, *options: object, **given) -> tuple[int, dict, list[str], str]:
+    """Exit code, summary, what was printed before it, and what was said to people."""
+    capsys.readouterr()
+    code = job.main([*map(str, options), "--engine", "local"], **given)
+    said = capsys.readouterr()
+    *lines, last = said.out.splitlines()
+    return code, json.loads(last), lines, said.err
+
+
+def test_lengths_of_time_are_read_as_people_write_them():
+    assert [milliseconds(text) for text in ("0s", "500ms", "90s", "10m", "2h", "1d")] == [
+        0,
+        500,
+        90_000,
+        600_000,
+        7_200_000,
+        DAY,
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "10", "10 m", "-1s", "1.5h", "1w", "m", "1m\n", "9" * 20 + "s"])
+def test_what_is_no_length_of_time_is_refused(text: str):
+    with pytest.raises(argparse.ArgumentTypeError, match="no length of time"):
+        milliseconds(text)
+
+
+@pytest.mark.parametrize(
+    ("errors", "stopped_by", "code"),
+    [
+        ([], None, Exit.DONE),
+        ([Corruption("f", "w")], None, Exit.INCOMPLETE),
+        ([PlanOutdated("t", "w"), OutcomeUnknown("c", "w")], None, Exit.UNKNOWN),
+        ([], StorageRefused("retention", "clock"), Exit.REFUSED),
+        ([], UnknownTopic("t"), Exit.CALLED_WRONGLY),
+        ([], NotARoot("r", "w"), Exit.CALLED_WRONGLY),
+        ([], OutcomeUnknown("c", "w"), Exit.UNKNOWN),
+        ([], RuntimeError("a bug"), Exit.INCOMPLETE),
+        ([Corruption("f", "w")], KeyboardInterrupt(), Exit.INTERRUPTED),
+    ],
+)
+def test_the_exit_code_says_how_it_ended(errors, stopped_by, code: Exit):
+    assert decide_exit(dict(enumerate(errors)), stopped_by) is code
+
+
+def test_an_error_is_one_sentence_whatever_it_brings_along():
+    assert one_sentence(UnknownTopic("t")) == "there is no topic 't'"
+    assert one_sentence(RuntimeError("\nfirst  line\n  at java.lang.Thread\n")) == "RuntimeError: first line"
+    assert one_sentence(RuntimeError()) == "RuntimeError"
+
+
+def test_a_summary_is_one_line():
+    summary = Summary("compaction", "/a\nb", "local", dry_run=True, errors={"ü": "two\nlines"})
+    assert "\n" not in summary.to_json()
+    assert json.loads(summary.to_json())["errors"] == {"ü": "two\nlines"}
+
+
+def test_progress_is_shown_on_a_terminal_alone_and_wiped_away():
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown, hidden = Terminal(), io.StringIO()
+    for stream in (shown, hidden):
+        progress = Progress(stream)
+        progress.show("x" * 200)
+        progress.wipe()
+        progress.wipe()
+    assert hidden.getvalue() == ""
+    assert shown.getvalue() == "\r\x1b[K" + "x" * 100 + "\r\x1b[K"
+
+
+def a_bin(size: int, files: int = 2) -> Bin:
+    return Bin(tuple(DataFile(f"{n}", 0, n, n, 1, size // files, 0, 0, 0) for n in range(files)))
+
+
+def test_small_bins_share_a_task_and_a_large_one_has_its_own():
+    sizes = [10, 10, 10, 90, 10, 10, 200, 10]
+    tasks = plan_tasks([a_bin(size) for size in sizes], most_bytes=40, most_files=100)
+    assert [[each.size for each in task] for task in tasks] == [[10, 10, 10], [90], [10, 10], [200], [10]]
+    assert [len(task) for task in plan_tasks([a_bin(10)] * 5, most_bytes=1000, most_files=4)] == [2, 2, 1]
+    assert plan_tasks([]) == []
+
+
+def test_an_engine_asks_for_works_only_when_it_can_soon_do_them():
+    """So that whoever hands them out can leave out what is no longer worth doing."""
+    asked: list[int] = []
+
+    def works():
+        for number in range(100):
+            asked.append(number)
+            yield number
+
+    engine = LocalEngine()
+    answers = engine.map(lambda number: number * number, works())
+    assert next(answers) in {n * n for n in asked}
+    assert len(asked) <= 20
+    assert len({*answers}) == 99
+
+
+def test_an_engine_tells_what_went_wrong_and_ends():
+    def fail(number: int) -> int:
+        raise ValueError(number)
+
+    with pytest.raises(ValueError, match="0"):
+        list(LocalEngine().map(fail, [0]))
+
+
+def test_spark_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
+    import jobs.engine as engines
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("Java gateway process exited\n  trace")
+
+    monkeypatch.setattr(engines, "_session", broken)
+    with pytest.raises(StorageRefused, match=r"does not start \(Java gateway process exited\); --engine local"):
+        open_engine("spark", "a job")
+
+
+@pytest.mark.parametrize("job", [retention, compaction])
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--all"], ["--data", "x"], ["--data", "x", "--all", "--topic", "t"], ["--data", "x", "--all", "--nope"]],
+)
+def test_wrong_options_end_with_the_usage(job, options: list[str], capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("LAKELOG_DATA", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        job.main(options)
+    assert ended.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_a_topic_that_is_not_there_ends_the_run_before_it_begins(root: Path, capsys):
+    code, summary, lines, said = call(
+        capsys, compaction, "--data", root, "--topic", "one", "--topic", "nope", "--min-age", "0s"
+    )
+    assert (code, summary["outcome"], summary["topics"], lines) == (2, "called_wrongly", {}, [])
+    assert said == "compaction: there is no topic 'nope'\n"
+
+
+def test_a_place_that_is_no_root_is_refused(tmp_path: Path, capsys):
+    code, summary, _, said = call(capsys, retention, "--data", tmp_path, "--all")
+    assert (code, summary["outcome"]) == (2, "called_wrongly")
+    assert "no lakelog.json" in said
+
+
+@pytest.mark.parametrize("job", [retention, compaction])
+def test_a_clock_eight_days_ahead_is_refused_and_nothing_is_changed(root: Path, capsys, job):
+    before = sorted(root.rglob("*.*"))
+    code, summary, lines, said = call(capsys, job, "--data", root, "--all", clock_ms=lambda: now_ms() + 8 * DAY)
+    assert (code, summary["outcome"], summary["topics"], lines) == (3, "refused", {}, [])
+    assert "clock" in said
+    assert sorted(root.rglob("*.*")) == before
+
+
+def test_a_server_that_cannot_be_asked_for_its_time_is_refused(root: Path, capsys):
+    code, _, _, said = call(capsys, retention, "--data", root, "--all", "--server", "http://127.0.0.1:1")
+    assert code == 3
+    assert "does not say what time it is" in said
+
+
+def test_what_fails_on_one_topic_does_not_stop_the_others(root: Path, capsys):
+    damaged = sorted(root.glob("topics/one/partition=0/*.parquet"))[2]
+    data = bytearray(damaged.read_bytes())
+    data[20] ^= 0xFF
+    damaged.write_bytes(data)
+    code, summary, _, said = call(capsys, compaction, "--data", root, "--all", "--min-age", "0s")
+    assert (code, summary["outcome"]) == (1, "incomplete")
+    assert summary["topics"]["one"]["files_written"] == 0
+    assert summary["topics"]["two"]["files_written"] == 1
+    assert list(summary["errors"]) == ["one"]
+    assert damaged.name in summary["errors"]["one"]
+    assert said == f"compaction of one: {summary['errors']['one']}\n"
+    assert list(root.glob("topics/one/partition=0/*-job-*")) == []
+
+
+def test_a_closed_topic_is_told_and_the_others_are_cared_for(root: Path, capsys):
+    entries = sorted(root.glob("topics/one/_delta_log/*.json"))
+    entries[-1].write_bytes(b"")
+    code, summary, _, _ = call(capsys, compaction, "--data", root, "--all", "--min-age", "0s")
+    assert code == 1
+    assert list(summary["topics"]) == ["two"]
+    assert "one" in summary["errors"]
+
+
+def test_the_plan_is_printed_before_it_is_carried_out(root: Path, capsys):
+    _, dry, planned, _ = call(capsys, compaction, "--data", root, "--all", "--min-age", "0s", "--dry-run")
+    code, wet, done, _ = call(capsys, compaction, "--data", root, "--all", "--min-age", "0s")
+    assert code == 0
+    assert planned == done
+    assert (dry["dry_run"], wet["dry_run"]) == (True, False)
+    assert [line for line in planned if line.startswith("topic")] == ["topic one", "topic two"]
+
+
+def test_the_root_may_be_named_by_a_variable(root: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAKELOG_DATA", str(root))
+    code, summary, _, _ = call(capsys, compaction, "--all", "--dry-run")
+    assert (code, summary["root"]) == (0, str(root))
