@@ -6,8 +6,9 @@ import time
 import pytest
 
 from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment
+from consumer_groups.commits import Commit, Commitment, Seek
 from consumer_groups.coordinator import Coordinator
+from consumer_groups.errors import StaleGeneration
 from consumer_groups.membership import Heartbeat
 from delta_log import Log
 from tests.support.coordinating import coordinating, join, poll, put
@@ -74,3 +75,21 @@ async def test_a_poll_that_does_not_keep_gives_up_what_is_revoked(filled: Log):
         await join(groups, "bob", "t", auto_commit_enable=False)
         await poll(groups, "ann")
         assert await poll(groups, "bob") == {TWO: [b"b"]}
+
+
+@in_loop
+async def test_a_heartbeat_says_since_when_and_who_speaks_of_before_cannot_seek(filled: Log):
+    async with coordinating(filled) as groups:
+        await join(groups, "ann", "t", auto_commit_enable=False)
+        beaten = await groups.heartbeat("g", Heartbeat("ann"))
+        assert beaten.reply.since == {ONE: beaten.generation, TWO: beaten.generation}
+        before = beaten.generation
+        await groups.seek("g", Seek("ann", {TWO: 1}, generation=before))
+        await asyncio.to_thread(filled.delete_topic, "t")
+        await asyncio.to_thread(filled.create_topic, "t", 2)
+        await groups.topics_changed()
+        beaten = await groups.heartbeat("g", Heartbeat("ann"))
+        assert beaten.reply.since == {ONE: beaten.generation, TWO: beaten.generation}
+        with pytest.raises(StaleGeneration):
+            await groups.seek("g", Seek("ann", {TWO: 1}, generation=before))
+        await groups.seek("g", Seek("ann", {TWO: 0}, generation=beaten.generation))
