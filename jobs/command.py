@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -76,11 +76,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, and does it."""
+    """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, and does it.
+
+    `counts` says what each of the counts means that `work` answers.
+    """
 
     name: str
     summary: str
     work: Callable[[Run, TopicMaintenance], Counts]
+    counts: Mapping[str, str]
     default_engine: Callable[[], EngineName] = lambda: "spark" if has_spark() else "local"
     configure: Callable[[argparse.ArgumentParser], None] = lambda _: None
     check: Callable[[Run], None] = lambda _: None

@@ -132,6 +132,15 @@ JOB: Final = Job(
     "compaction",
     "Merge the small files of topics into large ones; the records and their offsets stay as they are.",
     _work,
+    {
+        "bins": "groups of files that were to become one",
+        "given_up": "of these, those with which somebody else was faster",
+        "files_merged": "files that others stand for now",
+        "files_written": "these others",
+        "records": "records in them, the same as before",
+        "bytes_read": "what was merged",
+        "bytes_written": "what that came to",
+    },
     configure=_configure,
 )
 

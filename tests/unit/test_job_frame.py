@@ -233,3 +233,10 @@ def test_the_root_may_be_named_by_a_variable(root: Path, capsys, monkeypatch: py
     monkeypatch.setenv("LAKELOG_DATA", str(root))
     code, summary, _, _ = call(capsys, compaction, "--all", "--dry-run")
     assert (code, summary["root"]) == (0, str(root))
+
+
+@pytest.mark.parametrize("job", [retention, compaction])
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+def test_a_summary_counts_what_the_job_says_that_it_counts(root: Path, capsys, job, dry: list[str]):
+    _, summary, _, _ = call(capsys, job, "--data", root, "--all", *dry)
+    assert [list(counts) for counts in summary["topics"].values()] == [list(job.JOB.counts)] * 2

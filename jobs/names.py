@@ -1,0 +1,9 @@
+"""The jobs there are. The module of a job has its name, `main(argv)` and `JOB`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["JOBS"]
+
+JOBS: Final = ("retention", "compaction")
