@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lakelog.consume.announcing import Listen, Listener
 from lakelog.consume.arrow import load_arrow, load_pandas, table_of
+from lakelog.consume.questions import Find
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, OnCommit
 from lakelog.consume.threads import Work
 from lakelog.consume.wanted import (
     Offset,
     Partition,
-    Time,
-    Where,
     read_offset,
     read_offsets,
     read_partitions,
@@ -136,19 +135,23 @@ class Consumer:
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Read on at an offset; one that the log does not have is for `auto.offset.reset`."""
-        self._seek([partition], read_offset(offset))
+        (chosen,), wanted = read_partitions([partition]), read_offset(offset)
+        with self._work.using() as consumption:
+            self._work.change(lambda _: consumption.calls.seek({chosen: wanted}))
 
-    def seek_to_beginning(self, partitions: Iterable[Partition] | None = None) -> None:
-        """Of all that is assigned, if none are named."""
-        self._seek(partitions, "beginning")
+    def seek_to_beginning(self, partitions: Iterable[Partition] | None = None, *, timeout: float | None = None) -> None:
+        """To the first record that there is now. Of all that is assigned, if none are named."""
+        self._seek(partitions, lambda asks, chosen: asks.offsets(chosen, "beginning_offset", timeout))
 
-    def seek_to_end(self, partitions: Iterable[Partition] | None = None) -> None:
-        """Of all that is assigned, if none are named."""
-        self._seek(partitions, "end")
+    def seek_to_end(self, partitions: Iterable[Partition] | None = None, *, timeout: float | None = None) -> None:
+        """Behind the last record that there is now. Of all that is assigned, if none are named."""
+        self._seek(partitions, lambda asks, chosen: asks.offsets(chosen, "end_offset", timeout))
 
-    def seek_to_time(self, timestamp: int, partitions: Iterable[Partition] | None = None) -> None:
+    def seek_to_time(
+        self, timestamp: int, partitions: Iterable[Partition] | None = None, *, timeout: float | None = None
+    ) -> None:
         """To the first record at or after a time, in milliseconds since 1970; the end if there is none."""
-        self._seek(partitions, Time(timestamp))
+        self._seek(partitions, lambda asks, chosen: asks.offsets_at(timestamp, chosen, timeout))
 
     def position(self, partition: Partition, *, timeout: float | None = None) -> int | None:
         """The next offset to be handed out; None where nothing was read yet, and nothing is committed."""
@@ -251,10 +254,12 @@ class Consumer:
         """After an error what was handed out last is not committed: it is read again."""
         self._work.close(lambda: self._calls.close(None, commit=kind is None))
 
-    def _seek(self, partitions: Iterable[Partition] | None, where: Where) -> None:
-        chosen = None if partitions is None else read_partitions(partitions)
+    def _seek(self, partitions: Iterable[Partition] | None, find: Find) -> None:
+        named = None if partitions is None else read_partitions(partitions)
         with self._work.using() as consumption:
-            self._work.change(lambda _: consumption.calls.seek(chosen, where))
+            chosen = self._work.change(lambda _: consumption.calls.named_or_all(named))
+            offsets = self._work.ask(find(consumption.asks, chosen))
+            self._work.change(lambda _: consumption.calls.seek(offsets))
 
     def _pause(self, partitions: Iterable[Partition], *, paused: bool) -> None:
         chosen = read_partitions(partitions)

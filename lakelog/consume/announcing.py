@@ -65,8 +65,9 @@ class Announcing:
         return None
 
     def _give(self, several: list[Held], now: float) -> None:
-        """What is to go goes when what was handed out of it is committed, or cannot be."""
+        """What is to go goes when what was handed out of it is committed, or cannot be. It may be gone meanwhile."""
         known = self._known
+        several = [held for held in several if known.held.get(held.partition) is held]
         offsets = known.to_commit(several) if known.settings.enable_auto_commit else {}
         if offsets:
             until = now + known.settings.rebalance_timeout_ms / 1000

@@ -69,6 +69,7 @@ class Buffer:
 
     def add(self, held: Held, stretch: Stretch) -> None:
         self._runs.append(Run(held, held.turns, stretch))
+        held.first = stretch.first if held.first is None else held.first
         held.expected = stretch.last + 1
 
     def purge(self) -> None:

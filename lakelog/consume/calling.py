@@ -7,7 +7,7 @@ that has a time ends with it, whatever the server does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from lakelog.consume.announcing import Announcing, Listener
 from lakelog.consume.buffer import Handed
@@ -16,7 +16,7 @@ from lakelog.consume.knowledge import Commission, Knowledge, Offsets
 from lakelog.consume.shapes import ConsumerRecord
 from lakelog.consume.steps import NOW, Doing, Wait
 from lakelog.consume.stretch import Stretch
-from lakelog.consume.wanted import Manual, Pattern, Topics, Where
+from lakelog.consume.wanted import Manual, Pattern, Topics
 from lakelog.errors import CommitFailed, IllegalState, NoOffset, OutcomeUnknown, WokenUp
 from lakelog.places import TopicPartition
 
@@ -57,22 +57,25 @@ class Calls:
         for partition in chosen:
             known.held.setdefault(partition, Held(partition, None, announced=True, stage="kept"))
 
-    def seek(self, partitions: Iterable[TopicPartition] | None, where: Where) -> None:
-        """What was read of them and not handed out is forgotten. None is all that the caller has."""
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """What was read of them and not handed out is forgotten."""
         known = self._known
-        if partitions is None:
-            several = [held for held in known.held.values() if held.announced and held.stays]
-        else:
-            several = [self.held_at(partition) for partition in partitions]
-        if gone := next((held for held in several if not held.stays), None):
+        several = [(self.held_at(partition), offset) for partition, offset in offsets.items()]
+        if gone := next((held for held, _ in several if not held.stays), None):
             raise IllegalState(f"{gone.partition} is being revoked")
         self.put_back()
-        for held in several:
-            held.seek(where)
+        for held, offset in several:
+            held.seek(offset)
         known.buffer.purge()
         if isinstance(known.error, NoOffset):
             known.error = None
         known.touch()
+
+    def named_or_all(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
+        """Those that are named, which must be the caller's, or all that are."""
+        if partitions is None:
+            return [held.partition for held in self._known.held.values() if held.announced and held.stays]
+        return [self.held_at(partition).partition for partition in partitions]
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         several = [self.held_at(partition) for partition in partitions]

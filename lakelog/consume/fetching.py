@@ -14,9 +14,8 @@ from lakelog.consume.knowledge import NO_GENERATION, Knowledge
 from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
 from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
 from lakelog.consume.stretch import Stretch
-from lakelog.consume.wanted import Where
 from lakelog.consume.wire import Wire, number_in, read_records
-from lakelog.errors import IllegalState, LakelogError
+from lakelog.errors import Fenced, IllegalState, LakelogError
 from lakelog.places import TopicPartition
 from lakelog.transport.answers import Fault
 from lakelog.transport.asking import Heard
@@ -29,7 +28,7 @@ Turns = Mapping[TopicPartition, tuple[Held, int]]
 
 
 class Given(NamedTuple):
-    """When an answer was given, and whether its number jumped: then the server began anew, and forgot where we were."""
+    """An answer, and when it was given. Where its number jumped, the server began anew, and forgot where we were."""
 
     generation: int
     jumped: bool
@@ -63,33 +62,32 @@ class Fetching:
 
     # --- seeking
 
-    def _seeks(self) -> dict[TopicPartition, Where]:
-        return {
-            partition: held.sought
-            for partition, held in self._known.held.items()
-            if held.sought is not None and held.stays
-        }
+    def _seeks(self) -> dict[TopicPartition, int]:
+        """Of partitions that were given in one generation, as a request speaks of one."""
+        held = [each for each in self._known.held.values() if each.sought is not None and each.stays]
+        return {each.partition: each.sought or 0 for each in held if each.since == held[0].since}
 
-    def _seek(self, seeks: dict[TopicPartition, Where]) -> Generator[Request, Heard, float]:
-        known, now = self._known, 0.0
+    def _seek(self, seeks: dict[TopicPartition, int]) -> Generator[Request, Heard, float]:
+        known = self._known
         turns = {partition: known.held[partition].turns for partition in seeks}
-        for request in self._wire.seek(known.member or "", seeks, known.received):
-            heard = yield request
-            now = heard.now
-            fault = self._fault(heard, "seeking")
-            if fault is not None:
-                if isinstance(fault.error, IllegalState):  # it is ours no more, as we are about to hear
-                    known.learn = True
-                    known.touch()
-                elif not fault.again:
-                    self._forget(seeks, turns)
-                self._failed(heard, fault)
-                return now
-        self._pace.succeeded()
-        self._forget(seeks, turns)
-        return now
+        since = known.held[next(iter(seeks))].since
+        heard = yield self._wire.seek(known.member or "", seeks, known.received, since)
+        fault = self._fault(heard, "seeking")
+        if fault is None:
+            self._pace.succeeded()
+            self._forget(seeks, turns)
+            return heard.now
+        if isinstance(fault.error, IllegalState | Fenced):  # it is ours no more, or ours anew, as we are about to hear
+            known.learn = True
+            known.touch()
+            self._pace.failed(heard)
+            return heard.now
+        if not fault.again:
+            self._forget(seeks, turns)
+        self._failed(heard, fault)
+        return heard.now
 
-    def _forget(self, seeks: dict[TopicPartition, Where], turns: dict[TopicPartition, int]) -> None:
+    def _forget(self, seeks: dict[TopicPartition, int], turns: dict[TopicPartition, int]) -> None:
         """Unless the caller sought elsewhere meanwhile."""
         for partition in seeks:
             held = self._known.held.get(partition)
@@ -167,10 +165,14 @@ class Fetching:
             known.go_on_where_we_are()
         for partition, stretch in records:
             held = known.held.get(partition)
-            if held is None or not held.stays or (held.since is not None and held.since > given.generation):
-                continue  # it is not ours, or is again and was another's when this was given
-            asked, turn = turns.get(partition, (held, held.turns))
-            if asked is held and turn == held.turns:
+            if held is None or not held.stays:
+                known.let_go(partition, given.generation, stretch.first)
+                continue
+            if held.since is not None and held.since > given.generation:
+                continue  # it was given to us again behind this
+            asked, turn = turns.get(partition, (None, 0))
+            sought = held.turns != turn if asked is held else held.sought is not None
+            if not sought and (asked is held or known.subscribed):
                 self._take(held, stretch, jumped=given.jumped)
         self._last_count = sum(len(stretch) for _, stretch in records)
         if records:
@@ -179,21 +181,18 @@ class Fetching:
     def _take(self, held: Held, stretch: Stretch, *, jumped: bool) -> None:
         """Where the server goes back, it forgot where we were: what we had is left out."""
         known = self._known
-        if held.expected is not None:
-            if stretch.first == held.expected:
-                held.sought = None
-            elif jumped:
+        if held.expected is not None and stretch.first != held.expected:
+            if held.sought is not None or jumped:
                 return
-            elif stretch.first < held.expected and known.subscribed:  # else it is another log of that name
+            if stretch.first < held.expected and known.subscribed:  # else it is another log of that name
                 index = stretch.index_of(held.expected)
                 if index == len(stretch):
                     return
                 stretch = stretch.part(index)
-        elif held.sought is not None:
-            return
         if held.paused and known.buffer.holds(held):  # it was paused meanwhile, or too many are
             held.sought = held.expected
             return
+        held.sought = None
         known.buffer.add(held, stretch)
 
     def _failed(self, heard: Heard, fault: Fault) -> None:

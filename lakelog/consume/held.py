@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lakelog.consume.wanted import Where
 from lakelog.places import TopicPartition
 
 Stage = Literal["new", "kept", "asked", "giving"]
@@ -36,10 +35,10 @@ class Held:
     position: int | None = None
     settled: int | None = None
     committed: int | None = None
-    sought: Where | None = None
+    sought: int | None = None
     """What the server is to be told."""
-    began: Where | None = None
-    """Where the caller sought last."""
+    first: int | None = None
+    """The first offset that arrived, as long as there is no position."""
     turns: int = 0
 
     @property
@@ -53,17 +52,21 @@ class Held:
     @property
     def untouched(self) -> bool:
         """Nothing of it arrived, and the caller did not seek there."""
-        return self.stays and self.expected is None and self.position is None and self.began is None
+        return self.stays and self.expected is None
 
     @property
     def undone(self) -> bool:
         """Whether something was handed out and is not known to be committed."""
         return self.position is not None and self.position != self.committed
 
-    def seek(self, where: Where) -> None:
+    @property
+    def next_for_caller(self) -> int | None:
+        """What he is to be given next; None where only the server knows."""
+        return self.first if self.position is None else self.position
+
+    def seek(self, offset: int) -> None:
         self.turns += 1
-        self.sought = self.began = where
-        self.expected = self.position = self.settled = where if isinstance(where, int) else None
+        self.sought = self.expected = self.position = self.settled = offset
 
     def settle(self) -> None:
         """The caller came back: he is done with what he was given."""

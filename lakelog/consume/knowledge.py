@@ -61,6 +61,10 @@ class Knowledge:
     heard_at: float = 0.0
     """When the server last spoke to the member."""
     held: dict[TopicPartition, Held] = field(default_factory=dict[TopicPartition, Held])
+    left: dict[TopicPartition, list[tuple[int, int]]] = field(
+        default_factory=dict[TopicPartition, list[tuple[int, int]]]
+    )
+    """Where we were in what was let go: in which generation it was ours, and what its caller was to be given next."""
     lost: dict[TopicPartition, bool] = field(default_factory=dict[TopicPartition, bool])
     """What the caller has not heard to be lost, and whether something of it was handed out and not committed."""
     commits: deque[Commission] = field(default_factory=deque[Commission])
@@ -150,7 +154,7 @@ class Knowledge:
             else:  # taken while nothing was open: as if it had been asked for
                 self.ask_back([held])
         for partition in sorted(beat.assigned.keys() - self.held.keys()):
-            self.held[partition] = Held(partition, beat.assigned[partition])
+            self._take_up(partition, beat.assigned[partition])
 
     def ask_back(self, several: Iterable[Held]) -> None:
         """They are to go; of what the caller has not heard of he need not hear."""
@@ -188,10 +192,23 @@ class Knowledge:
         else:
             self.ask_back([held])
 
+    def _take_up(self, partition: TopicPartition, since: int) -> None:
+        """Where it never ceased to be ours the server goes on behind what we let go, so we say where we were."""
+        held = self.held[partition] = Held(partition, since)
+        offsets = [offset for generation, offset in self.left.pop(partition, ()) if generation >= since]
+        if offsets:
+            held.seek(min(offsets))
+
+    def let_go(self, partition: TopicPartition, generation: int, offset: int) -> None:
+        """Records from there on do not come to the caller, though they came while the partition was ours."""
+        self.left.setdefault(partition, []).append((generation, offset))
+
     def _drop(self, held: Held) -> bool:
         if self.held.get(held.partition) is not held:
             return False
         del self.held[held.partition]
+        if held.next_for_caller is not None and held.since is not None:
+            self.let_go(held.partition, held.since, held.next_for_caller)
         self._forget_records(held)
         return True
 
@@ -213,6 +230,7 @@ class Knowledge:
         self.generation, self.received, self.answers_lost = NO_GENERATION, 0, 0
         if self.subscribed:
             self.lose(self.held.values())
+            self.left.clear()
         else:
             self.go_on_where_we_are()
         self.touch()
@@ -226,6 +244,8 @@ class Knowledge:
     def expelled(self, now: float) -> None:
         """The server knows the member no more: its time was over, or, of a static one, another has its place."""
         name, session_s = self.settings.group_instance_id, self.settings.session_timeout_ms / 1000
+        if self.leaving:
+            return
         if name is not None and now - self.heard_at < _SURELY * session_s:
             self.fatal = FencedInstance(name)
         else:

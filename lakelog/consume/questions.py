@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, TypeVar
 from urllib.parse import quote
 
@@ -10,7 +10,6 @@ import msgspec
 
 from lakelog.consume.held import Held
 from lakelog.consume.settings import ConsumerSettings
-from lakelog.consume.wanted import Time
 from lakelog.errors import OutcomeUnknown
 from lakelog.names import check_topic
 from lakelog.places import OffsetAndMetadata, TopicPartition
@@ -32,6 +31,10 @@ class _Entry(msgspec.Struct):
 
 class _Committed(msgspec.Struct):
     offsets: list[_Entry]
+
+
+#: Asks for where to read on.
+Find = Callable[["ConsumerQuestions", list[TopicPartition]], Asking[dict[TopicPartition, int]]]
 
 
 class ConsumerQuestions:
@@ -62,22 +65,26 @@ class ConsumerQuestions:
             found[TopicPartition(*each)] = known.offset
         return found
 
+    def offsets_at(
+        self, time: int, partitions: Iterable[TopicPartition], timeout: float | None
+    ) -> Asking[dict[TopicPartition, int]]:
+        """Of the first record at or after a time; the end if there is none."""
+        found: dict[TopicPartition, int] = {}
+        for each in partitions:
+            known = yield from self._offsets(each, time, timeout)
+            found[each] = known.end_offset if known.offset is None else known.offset
+        return found
+
     def position(self, held: Held, timeout: float | None) -> Asking[int | None]:
         """None where only the server knows where it began, which has not given a record yet."""
-        if held.position is not None:
-            return held.position
-        began = held.began
-        if began is None:
-            committed = (yield from self._all_committed(timeout)).get(held.partition)
-            if committed is not None:
-                return committed.offset
-            began = "beginning" if self._settings.auto_offset_reset == "earliest" else None
-        if began is None or isinstance(began, int):
-            return began
-        known = yield from self._offsets(held.partition, began.timestamp if isinstance(began, Time) else None, timeout)
-        if isinstance(began, Time) and known.offset is not None:
-            return known.offset
-        return known.beginning_offset if began == "beginning" else known.end_offset
+        if held.next_for_caller is not None:
+            return held.next_for_caller
+        committed = (yield from self._all_committed(timeout)).get(held.partition)
+        if committed is not None:
+            return committed.offset
+        if self._settings.auto_offset_reset != "earliest":
+            return None
+        return (yield from self._offsets(held.partition, None, timeout)).beginning_offset
 
     def lag(self, several: Iterable[Held], timeout: float | None) -> Asking[dict[TopicPartition, int | None]]:
         found: dict[TopicPartition, int | None] = {}

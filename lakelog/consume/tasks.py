@@ -54,6 +54,8 @@ class AsyncWork:
         me = asyncio.current_task()
         if self._ended is not None:
             raise self._ended()
+        if self._closing and self._user is not me:
+            raise Closed
         if self._user not in (None, me):
             raise ConcurrentUse("another task is using this consumer: only wakeup and close may be called")
         self._user, self._depth = me, self._depth + 1

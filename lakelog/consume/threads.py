@@ -63,6 +63,8 @@ class Work:
         with self._lock:
             if self._ended is not None:
                 raise self._ended()
+            if self._closing and self._user != me:
+                raise Closed
             if self._user not in (None, me):
                 raise ConcurrentUse("another thread is using this consumer: only wakeup and close may be called")
             self._user, self._depth = me, self._depth + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from lakelog.errors import IllegalState
 from lakelog.names import check_topic
@@ -26,14 +26,6 @@ class Manual(NamedTuple):
 
 
 Wanted = Topics | Pattern | Manual
-
-
-class Time(NamedTuple):
-    timestamp: int
-
-
-#: Where to read on.
-Where = int | Time | Literal["beginning", "end"]
 
 
 def read_wanted(topics: Iterable[str] | str | None, pattern: str | None) -> Topics | Pattern:

@@ -12,7 +12,7 @@ from lakelog.consume.knowledge import Beat
 from lakelog.consume.settings import MOST_WAIT_MS, ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord
 from lakelog.consume.stretch import Rows, Stretch, find_runs
-from lakelog.consume.wanted import Pattern, Time, Topics, Where
+from lakelog.consume.wanted import Pattern, Topics
 from lakelog.errors import OutcomeUnknown
 from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.settings import INT32_MAX
@@ -94,22 +94,13 @@ class Wire:
         more = {} if since is None else {"Lakelog-Generation": str(since)}
         return self._post(f"{self._instance(name)}/offsets?keep=true", {"offsets": entries}, more)
 
-    def seek(self, name: str, positions: Mapping[TopicPartition, Where], received: int) -> list[Request]:
-        """Ends of partitions go by routes of their own."""
-        path, more = f"{self._instance(name)}/positions", {"Lakelog-Received": str(received)}
-        entries: list[dict[str, Any]] = []
-        for (topic, partition), where in positions.items():
-            if isinstance(where, int):
-                entries.append({"topic": topic, "partition": partition, "offset": where})
-            elif isinstance(where, Time):
-                entries.append({"topic": topic, "partition": partition, "timestamp": where.timestamp})
-        requests = [self._post(path, {"offsets": entries}, more)] if entries else []
-        ends = {end: [each for each, where in positions.items() if where == end] for end in ("beginning", "end")}
-        return requests + [
-            self._post(f"{path}/{end}", {"partitions": _named(partitions)}, more)
-            for end, partitions in ends.items()
-            if partitions
+    def seek(self, name: str, positions: Mapping[TopicPartition, int], received: int, since: int | None) -> Request:
+        entries = [
+            {"topic": topic, "partition": partition, "offset": offset}
+            for (topic, partition), offset in positions.items()
         ]
+        more = {"Lakelog-Received": str(received)} | ({} if since is None else {"Lakelog-Generation": str(since)})
+        return self._post(f"{self._instance(name)}/positions", {"offsets": entries}, more)
 
     @property
     def wait_ms(self) -> int:

@@ -72,8 +72,19 @@ def stand_still(play: Play, chance: random.Random) -> None:
     play.harmed = True
 
 
+def make_anew(play: Play, _: random.Random) -> None:
+    play.make_anew()
+
+
+def change_mind(play: Play, chance: random.Random) -> None:
+    """To read something else, and then the same again."""
+    if idle := play.idle_readers():
+        chance.choice(idle).change_mind(at_once=chance.random() < 0.5)
+
+
 USUAL: Mapping[Happens, int] = {
     go_on: 62, poll: 18, commit: 4, come: 3, leave: 2, pause: 3, pass_time: 3, deliver_late: 2, restart: 1,
+    make_anew: 1, change_mind: 1,
 }  # fmt: skip
 DEADLY: Mapping[Happens, int] = {
     with_one(lambda play, _, reader: play.kill(reader)): 1,

@@ -9,7 +9,7 @@ no, or begin anew; a consumer may stand still for longer than its session, or be
   caller seeks.
 
 At the end of a play, when the network is mended, everything was handed out, and everybody can leave. If nobody died,
-stood still or was too slow, and no commit came late, nothing was handed out twice.
+stood still or was too slow, and no commit or poll came late, nothing was handed out twice.
 """
 
 from __future__ import annotations
@@ -85,14 +85,15 @@ class Reader:
         names = itertools.count()
         self.consumption = Consumption(ConsumerSettings.of(SETTINGS | more), lambda: f"{name}{next(names)}")
         self.known, self.calls = self.consumption.known, self.consumption.calls
-        self.mine: dict[TopicPartition, int | None] = {}
+        #: In which life of the topic, and what comes next; None until something came.
+        self.mine: dict[TopicPartition, tuple[str, int] | None] = {}
         self.calling = False
         self.closing = self.closed = False
         self.frozen_until = 0.0
         self.alive = True
         self.errors: list[LakelogError] = []
         self.actors = [Actor(self, lane.run(), self._lane_ended) for lane in self.consumption.lanes]
-        self.calls.subscribe(Topics((TOPIC,)), Listener(self._gained, self._going, self._lost), play.now)
+        self.subscribe((TOPIC,))
 
     def call(self, doing: Doing[Any], done: Callable[[Any], None]) -> None:
         assert not self.calling
@@ -128,14 +129,24 @@ class Reader:
             held = self.known.held.get(partition)
             if held is not None and held.stays:
                 offset = chance.randrange(self.play.server.ends[partition].end_offset + 1)
-                self.calls.seek([partition], offset)
-                self.mine[partition] = offset
+                self.calls.seek({partition: offset})
+                self.mine[partition] = None
                 self.play.sought = True
 
     def pause(self, chance: random.Random, *, paused: bool) -> None:
         held = sorted(partition for partition in self.mine if partition in self.known.held)
         if held:
             self.calls.pause([chance.choice(held)], paused=paused)
+
+    def change_mind(self, *, at_once: bool) -> None:
+        """Away from the topic, and back at once, or when it was told that its partitions go."""
+        topics = ("other",) if self.known.wanted == Topics((TOPIC,)) else (TOPIC,)
+        self.subscribe(topics)
+        if at_once:
+            self.subscribe((TOPIC,))
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        self.calls.subscribe(Topics(topics), Listener(self._gained, self._going, self._lost), self.play.now)
 
     def _end(self, _: Any) -> None:
         self.closed = True
@@ -161,12 +172,13 @@ class Reader:
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
             assert partition in self.mine, "a record of what is not his"
-            assert record.value == value_at(partition, record.offset, self.play.server.topics[TOPIC].topic_id)
+            life = bytes(record.value).decode().rpartition(" ")[2]
+            assert record.value == value_at(partition, record.offset, life)
             expected = self.mine[partition]
-            assert expected in (None, record.offset), f"{partition} goes on at {record.offset}, not {expected}"
-            self.mine[partition] = record.offset + 1
-            self.play.handed[partition][record.offset] += 1
-            self.play.not_done[self].add((partition, record.offset))
+            assert expected in (None, (life, record.offset)), f"{partition} goes on at {record.offset}, not {expected}"
+            self.mine[partition] = life, record.offset + 1
+            self.play.handed[partition, life][record.offset] += 1
+            self.play.not_done[self].add((partition, life, record.offset))
 
 
 class Play:
@@ -179,13 +191,17 @@ class Play:
         self.late: list[Request] = []
         self.hostile = hostile
         self._settings = PATIENT if patient else {}
-        #: Of each partition how often each offset was handed out.
-        self.handed: dict[TopicPartition, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        #: Of each partition in each life of its topic how often each offset was handed out.
+        self.handed: dict[tuple[TopicPartition, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
         #: What was handed out, and its caller has not come back since.
-        self.not_done: dict[Reader, set[tuple[TopicPartition, int]]] = defaultdict(set)
+        self.not_done: dict[Reader, set[tuple[TopicPartition, str, int]]] = defaultdict(set)
         self.checked = 0
         self.names = itertools.count()
-        self.lost_some = self.sought = self.harmed = False
+        self.lost_some = self.sought = self.harmed = self.remade = False
+
+    @property
+    def life(self) -> str:
+        return self.server.topics[TOPIC].topic_id
 
     def able_readers(self) -> list[Reader]:
         return [each for each in self.readers if each.alive and not each.closed and self.now >= each.frozen_until]
@@ -213,6 +229,11 @@ class Play:
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
         self.server.pass_time(int(seconds * 1000))
+
+    def make_anew(self) -> None:
+        """The topic is deleted, and one of its name made."""
+        self.server.change_topic(TOPIC, self.server.topics[TOPIC].partitions, f"{TOPIC}-{next(self.names)}")
+        self.remade = True
 
     def came_back(self, reader: Reader) -> None:
         self.not_done[reader].clear()
@@ -242,11 +263,15 @@ class Play:
         self.pass_time(max(0.001, min([*due, self.now + 1.0]) - self.now))
 
     def deliver_late(self) -> None:
-        """A commit that its sender gave up, and made anew, may lower what is committed: then records come again."""
+        """What its sender gave up, and asked anew: it may harm.
+
+        A commit may lower what is committed; a poll says what had arrived by then, as if nothing had since. Then records
+        come again.
+        """
         if self.late:
-            before = len(self.server.commits)
-            self.server.receive(self.late.pop(self.chance.randrange(len(self.late))))
-            self.harmed = self.harmed or len(self.server.commits) > before
+            request, before = self.late.pop(self.chance.randrange(len(self.late))), len(self.server.commits)
+            self.server.receive(request)
+            self.harmed = self.harmed or request.method == "GET" or len(self.server.commits) > before
             self._check_commits()
 
     def _can_go(self, actor: Actor) -> bool:
@@ -302,7 +327,7 @@ class Play:
             for partition, offset in committed.items():
                 open_ones = {each for reader in self.readers for each in self.not_done[reader]}
                 for before in range(offset):
-                    times = self.handed[partition][before]
+                    times = self.handed[partition, self.life][before]
                     assert times or self.sought, (
                         f"{partition} is committed to {offset}, and {before} is handed to nobody"
                     )
@@ -322,8 +347,8 @@ class Play:
                 self._run(lambda reader=reader: not reader.calling, "a call ends")
                 reader.close()
         self._run(lambda: all(each.closed or not each.alive for each in self.readers), "everybody leaves")
-        if not (self.lost_some or self.sought or self.harmed):
-            twice = [f"{each}@{at}" for each, its in self.handed.items() for at, times in its.items() if times > 1]
+        if not (self.sought or self.harmed or (self.lost_some and not self.remade)):
+            twice = [f"{each[0]}@{at}" for each, its in self.handed.items() for at, times in its.items() if times > 1]
             assert not twice, f"nobody was harmed, and {twice} were handed out twice"
 
     def _all_handed(self) -> bool:
@@ -332,11 +357,15 @@ class Play:
         for reader in self.readers:
             if reader.alive and not reader.closed and not reader.calling:
                 reader.calls.pause(list(reader.known.held), paused=False)
+                if reader.known.wanted != Topics((TOPIC,)):
+                    reader.subscribe((TOPIC,))
                 reader.poll(0.5)
         if self.sought:
             return all(self.server.committed(each) == known.end_offset for each, known in self.server.ends.items())
         return all(
-            self.handed[each][offset] for each, known in self.server.ends.items() for offset in range(known.end_offset)
+            self.handed[each, self.life][offset]
+            for each, known in self.server.ends.items()
+            for offset in range(known.end_offset)
         )
 
     def _run(self, until: Callable[[], bool], what: str) -> None:
