@@ -85,12 +85,16 @@ class AsyncWork:
         self._touch()
 
     async def close(self, make: Callable[[], Doing[None]]) -> None:
-        """A call that another task waits in ends, and raises Closed."""
+        """A call that another task waits in ends, and raises Closed. Who comes second waits for the first."""
         me = asyncio.current_task()
-        if self._closing or self._ended is not None:
+        if self._ended is not None:
             return
         if self._user is me:
             raise IllegalState("a listener cannot close its consumer")
+        if self._closing:
+            while self._ended is None:
+                await self._change(None)
+            return
         self._closing = True
         self._touch()
         while self._user is not None:
@@ -104,14 +108,14 @@ class AsyncWork:
             await self._finish()
 
     async def _finish(self) -> None:
-        self._ended = self._ended or Closed
         self.consumption.known.ended = True
-        self._touch()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._transport.close()
+        self._ended = self._ended or Closed
+        self._touch()
 
     def _release(self) -> None:
         self._depth -= 1

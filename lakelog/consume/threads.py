@@ -97,20 +97,22 @@ class Work:
             self._tell()
 
     def close(self, make: Callable[[], Doing[None]]) -> None:
-        """Any thread: a call that another one waits in ends, and raises Closed."""
+        """Any thread: a call that another one waits in ends, with Closed. Who comes second waits for the first."""
         me = threading.get_ident()
         with self._lock:
-            if self._closing or self._ended is not None:
+            if self._ended is not None:
+                return
+            if self._user == me:
+                raise IllegalState("a listener cannot close its consumer")
+            if self._closing:
+                self._changed.wait_for(lambda: self._ended is not None)
                 return
             self._closing = True
-            if self._user == me:
-                self._closing = False
-                raise IllegalState("a listener cannot close its consumer")
             self._tell()
             self._changed.wait_for(lambda: self._user is None)
             self._user, self._depth = me, 1
         try:
-            if self._threads:
+            if self._started:
                 self._drive(make(), may_end=False)
         finally:
             self._release()
