@@ -5,15 +5,17 @@
 
 Whatever else a table gets is the owner's. A plan is made of the newest snapshot and committed against the one that is
 the newest then: what changed meanwhile outdates it or leaves less to do, so every step may be repeated, by anybody.
+As it is all that jobs can do with a table, it is long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from delta_log.auditing import AuditAnswer, AuditOrder, Finding, check_chain
 from delta_log.catalog import Catalog
 from delta_log.clocks import check_clocks
 from delta_log.compaction import Bin, plan_compaction
@@ -24,13 +26,15 @@ from delta_log.live import Live
 from delta_log.merging import MergeAnswer, MergeOrder
 from delta_log.opening import wall_clock_ms
 from delta_log.retention import RetentionPlan, plan_retention
-from delta_log.rewrite import move_log_starts, replace_files, rewritten_name, take_out_files
+from delta_log.rewrite import JOBS_MARK, move_log_starts, replace_files, rewritten_name, take_out_files
 from delta_log.roots import Root, as_root, open_root, read_topic_defaults
+from delta_log.stores import Entry
 from delta_log.topic_config import TopicConfig
 from delta_log.types import DataFile
 
 #: A written file that no commit names is swept away one day; long before that nobody may commit it any more.
 COMMIT_WITHIN_MS: Final = 12 * 3_600_000
+ORPHAN_AFTER_MS: Final = 2 * COMMIT_WITHIN_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +163,27 @@ class TopicMaintenance:
         return gone
 
     def plan_sweep(self, now_ms: int) -> list[StaleFile]:
-        """Files that left the table before its history begins, and `file.delete.delay.ms` ago, and lie there still."""
+        """What lies there for nobody.
+
+        Files that left the table before its history begins, and `file.delete.delay.ms` ago; and files that a job wrote
+        and did not come to commit.
+        """
         snapshot, config = self._table.snapshot, self.config
         before_version = snapshot.version - config.history_commits
-        paths = removed_beyond(
-            snapshot, now_ms - config.history_ms, before_version, now_ms - config.file_delete_delay_ms
+        gone = set(
+            removed_beyond(snapshot, now_ms - config.history_ms, before_version, now_ms - config.file_delete_delay_ms)
         )
-        there = {directory: self._names(directory) for directory in {path.rpartition("/")[0] for path in paths}}
-        stale = (StaleFile(path, snapshot.removed[path][0].size) for path in paths)
-        return [file for file in stale if file.path.rpartition("/")[2] in there[file.path.rpartition("/")[0]]]
+        return [
+            StaleFile(path, entry.size)
+            for path, entry in self._data_files()
+            if path in gone or (JOBS_MARK in path and self._is_orphan(path, entry, now_ms))
+        ]
+
+    def orphans(self, now_ms: int) -> list[StaleFile]:
+        """Files that no commit names and nobody can be about to commit."""
+        return [
+            StaleFile(path, entry.size) for path, entry in self._data_files() if self._is_orphan(path, entry, now_ms)
+        ]
 
     def sweep(self, files: Sequence[StaleFile]) -> None:
         """Delete their bytes; what somebody else deleted meanwhile is no error."""
@@ -195,6 +211,43 @@ class TopicMaintenance:
         """What whoever merges the files of a bin must know; each order makes a file of another name."""
         path = f"partition={bin_.partition}/{bin_.base_offset:020d}-{rewritten_name(None)}.parquet"
         return MergeOrder(self._location, self._table.directory, bin_, path, self.config.parquet_codec)
+
+    def check_chains(self) -> list[Finding]:
+        """What is wrong with the files as the table's log tells of them, without a look at any."""
+        snapshot = self._table.snapshot
+        return [
+            finding
+            for index in range(self._live.partitions)
+            for finding in check_chain(
+                snapshot.files(index),
+                partition=index,
+                log_start=snapshot.start(index),
+                end=snapshot.end(index),
+                dense=not self.config.compacts,
+            )
+        ]
+
+    def plan_audit(self, most_bytes: int, most_files: int) -> list[AuditOrder]:
+        """All files, some at a time."""
+        orders: list[AuditOrder] = []
+        taken: list[DataFile] = []
+        size = 0
+        for file in sorted(self._table.snapshot.all_files(), key=lambda each: (each.partition, each.base_offset)):
+            if taken and (size + file.size > most_bytes or len(taken) == most_files):
+                orders.append(self._audit_order(taken))
+                taken, size = [], 0
+            taken.append(file)
+            size += file.size
+        return [*orders, self._audit_order(taken)] if taken else orders
+
+    def still_missing(self, answer: AuditAnswer) -> list[Finding]:
+        """Of the files that were not there, those that the newest table names."""
+        if answer.missing:
+            self._catalog.follow(self._live)
+        return [Finding(path, "it is missing") for path in answer.missing if self._table.snapshot.has_file(path)]
+
+    def _audit_order(self, files: Sequence[DataFile]) -> AuditOrder:
+        return AuditOrder(self._location, self._table.directory, tuple(files), not self.config.compacts)
 
     def is_current(self, bin_: Bin) -> bool:
         """Whether all its files are in the newest table."""
@@ -237,5 +290,12 @@ class TopicMaintenance:
         if store.now_ms() - begun_ms > COMMIT_WITHIN_MS:
             raise PlanOutdated(self.name, f"{file.path} was written too long ago to be committed")
 
-    def _names(self, directory: str) -> set[str]:
-        return {entry.name for entry in self._table.store.list(self._table.path(directory))}
+    def _data_files(self) -> Iterator[tuple[str, Entry]]:
+        for index in range(self._live.partitions):
+            directory = f"partition={index}"
+            for entry in self._table.store.list(self._table.path(directory)):
+                yield f"{directory}/{entry.name}", entry
+
+    def _is_orphan(self, path: str, entry: Entry, now_ms: int) -> bool:
+        named = self._table.snapshot.has_file(path) or path in self._table.snapshot.removed
+        return not named and now_ms - entry.modified_ms > ORPHAN_AFTER_MS

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,8 @@ from delta_log.topic_plans import DELETED
 from delta_log.types import DataFile
 
 Clock = Callable[[], int]
+#: In the name of a file that a job wrote.
+JOBS_MARK: Final = "-job-"
 
 
 def merge_files(

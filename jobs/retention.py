@@ -84,7 +84,7 @@ def _plan_lines(name: str, plans: Sequence[RetentionPlan], stale: Sequence[Stale
     if plans or stale:
         yield f"topic {name}"
     yield from (str(plan) for plan in plans)
-    yield from (f"delete {file.path} ({file.size} bytes), which left the table" for file in stale)
+    yield from (f"delete {file.path} ({file.size} bytes), which nobody reads any more" for file in stale)
 
 
 def _server_ms(url: str) -> int:
@@ -106,7 +106,7 @@ JOB: Final = Job(
         "files": "files that left the table by this run",
         "records": "records in them",
         "bytes": "their size",
-        "files_deleted": "files whose bytes were deleted, as they had left the table long ago",
+        "files_deleted": "files whose bytes were deleted, as nobody reads them any more",
         "bytes_deleted": "their size",
     },
     default_engine=lambda: "local",

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from delta_log.maintenance import Maintenance
-from jobs import compaction
+from jobs import audit, compaction
 from tests.support.job_stage import (
     DAY,
     TOPIC,
@@ -72,6 +72,7 @@ def test_executors_merge_beside_a_server_that_folds_and_writes(
             assert code == 0, said
             assert summary["engine"] == "spark"
             merged += summary["topics"][TOPIC]["files_written"] + other["topics"][TOPIC]["files_written"]
+        assert audit.main(["--data", str(root), "--all"]) == 0, capsys.readouterr().out
         check_present_so_far(by_spark(spark, root), writer)
     assert merged > 0
     check_present(by_http(server.url), writer)

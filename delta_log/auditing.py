@@ -1,0 +1,130 @@
+"""Whether a topic holds what its table says: every offset, every page, every statistic.
+
+    chain    pure: the files of a partition, one behind the other from the log start to the end
+    content  each file: there, of its size, every page sound, as many rows as told, in order, within what is told
+
+It finds, and changes nothing. Content is looked at by anybody who reaches the store, so orders and answers travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from delta_log.arrow_columns import strictly_rising
+from delta_log.errors import Corruption, LakelogError
+from delta_log.parquet import read_row_groups, time_bounds
+from delta_log.roots import as_root
+from delta_log.schema import FILE_SCHEMA
+from delta_log.stores import Store
+from delta_log.types import DataFile
+
+_EVERYTHING: Final = 1 << 62
+
+
+class Finding(NamedTuple):
+    """`file` is empty where it is about what lies between files."""
+
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}" if self.file else self.what
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOrder:
+    """Files to look into. In `dense` ones no offset is left out."""
+
+    root: str
+    directory: str
+    files: tuple[DataFile, ...]
+    dense: bool
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditAnswer:
+    """What is wrong with files, and which are not there: they may have left the table meanwhile."""
+
+    order: AuditOrder
+    findings: tuple[Finding, ...]
+    missing: tuple[str, ...]
+
+
+def check_chain(files: Sequence[DataFile], *, partition: int, log_start: int, end: int, dense: bool) -> list[Finding]:
+    """Overlaps, and what is missing between the log start and the end; between `dense` files alone that can be said."""
+    findings: list[Finding] = []
+    following = log_start
+    before: DataFile | None = None
+    for file in files:
+        if file.last_offset < log_start:
+            continue
+        if before is not None and file.base_offset < before.next_offset:
+            findings.append(Finding(file.path, f"it begins at {file.base_offset}, and {before.path} ends behind that"))
+        elif dense and file.base_offset > following:
+            findings.append(_missing(partition, following, file.base_offset))
+        following, before = max(following, file.next_offset), file
+    if following > end:
+        findings.append(Finding("", f"partition {partition} has offsets up to {following - 1}, and ends at {end}"))
+    elif dense and following < end:
+        findings.append(_missing(partition, following, end))
+    return findings
+
+
+def audit_files(order: AuditOrder, *, store: Store | None = None) -> AuditAnswer:
+    """Read all of them, page by page. Without a `store`, from that of the root which the order names."""
+    place = store or as_root(order.root).store
+    findings: list[Finding] = []
+    missing: list[str] = []
+    for file in order.files:
+        try:
+            findings += [Finding(file.path, what) for what in _look_into(place, order, file)]
+        except FileNotFoundError:
+            missing.append(file.path)
+        except Corruption as error:
+            findings.append(Finding(file.path, error.why))
+        except (LakelogError, OSError) as error:
+            findings.append(Finding(file.path, str(error)))
+    return AuditAnswer(order, tuple(findings), tuple(missing))
+
+
+def _look_into(store: Store, order: AuditOrder, file: DataFile) -> list[str]:
+    path = f"{order.directory}/{file.path}"
+    entry = store.stat(path)
+    if entry is None:
+        raise FileNotFoundError(path)
+    wrong = [] if entry.size == file.size else [f"it has {entry.size} bytes, not {file.size}"]
+    count, first, last = 0, -1, -1
+    for rows in read_row_groups(store, path, FILE_SCHEMA.names, low=0, high=_EVERYTHING):
+        if rows.num_rows == 0:
+            continue
+        offsets = rows.column("offset").combine_chunks()
+        begin, stop = int(offsets[0].as_py()), int(offsets[-1].as_py())
+        if begin <= last or not strictly_rising(offsets):
+            wrong.append(f"its offsets do not rise, from {begin} on")
+        first, last, count = (first if count else begin), stop, count + rows.num_rows
+        wrong += _check_times(rows, file)
+    told = (file.count, file.base_offset, file.last_offset)
+    if (count, first, last) != told:
+        wrong.append(f"it has {count} rows, {first} to {last}; its table says {told[0]}, {told[1]} to {told[2]}")
+    elif order.dense and count != last - first + 1:
+        wrong.append(f"of the offsets {first} to {last} it has {count} alone")
+    return wrong
+
+
+def _check_times(rows: pa.Table, file: DataFile) -> list[str]:
+    low, high = time_bounds(rows)
+    if file.min_timestamp_ms <= low and high <= file.max_timestamp_ms:
+        return []
+    return [f"timestamps from {low} to {high}; its table says {file.min_timestamp_ms} to {file.max_timestamp_ms}"]
+
+
+def _missing(partition: int, first: int, behind: int) -> Finding:
+    return Finding("", f"partition {partition} lacks the offsets {first} to {behind - 1}")

@@ -1,0 +1,184 @@
+"""What can be wrong with a topic, and that each of it is found."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from delta_log import Log, Record, Settings
+from delta_log.auditing import audit_files, check_chain
+from delta_log.maintenance import ORPHAN_AFTER_MS, Maintenance
+from delta_log.parquet import encode_parquet, read_file
+from delta_log.schema import FILE_SCHEMA
+from delta_log.stores import LocalStore
+from delta_log.topic_config import ParquetCodec
+from delta_log.types import DataFile
+from jobs import audit
+from tests.support.job_stage import let_time_pass, now_ms
+from tests.support.tables import a_file
+
+
+def chain(*files: DataFile, log_start: int = 0, end: int = 10, dense: bool = True) -> list[str]:
+    return [str(each) for each in check_chain(files, partition=0, log_start=log_start, end=end, dense=dense)]
+
+
+def test_files_side_by_side_from_the_log_start_to_the_end_are_sound():
+    assert chain(a_file(0, 4), a_file(4, 6)) == []
+    assert chain(a_file(0, 4), a_file(4, 6), log_start=2) == []
+    assert chain(a_file(0, 4), a_file(4, 6), log_start=7) == []
+    assert chain(log_start=10) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "log_start", "missing"),
+    [
+        ([a_file(0, 4), a_file(5, 5)], 0, ["4 to 4"]),
+        ([a_file(3, 7)], 1, ["1 to 2"]),
+        ([a_file(0, 8)], 0, ["8 to 9"]),
+        ([], 3, ["3 to 9"]),
+        ([a_file(1, 1), a_file(3, 6)], 0, ["0 to 0", "2 to 2", "9 to 9"]),
+    ],
+)
+def test_missing_offsets_are_named(files: list[DataFile], log_start: int, missing: list[str]):
+    assert chain(*files, log_start=log_start) == [f"partition 0 lacks the offsets {each}" for each in missing]
+    assert chain(*files, log_start=log_start, dense=False) == []
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_offsets_that_are_there_twice_or_beyond_the_end_are_named(dense: bool):
+    (twice,) = chain(a_file(0, 5, name="a"), a_file(4, 6, name="b"), dense=dense)
+    assert "b.parquet: it begins at 4" in twice
+    assert chain(a_file(0, 11), dense=dense) == ["partition 0 has offsets up to 10, and ends at 10"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Three files of four records."""
+    made = tmp_path / "root"
+    with Log.open(made, settings=Settings(upkeep=False)) as log:
+        log.create_topic("t")
+        for number in range(3):
+            log.append("t", [Record(b"%d.%d" % (number, each)) for each in range(4)])
+            log.flush("t")
+    let_time_pass(made)
+    return made
+
+
+def second(root: Path) -> Path:
+    return sorted(root.glob("topics/t/partition=0/*.parquet"))[1]
+
+
+def run(root: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
+    capsys.readouterr()
+    code = audit.main(["--data", str(root), "--all", "--engine", "local", *options])
+    return code, capsys.readouterr().out.splitlines()[:-1]
+
+
+def rewrite(path: Path, change) -> None:
+    """A file of other rows, sound in itself, and of the very same size."""
+    store = LocalStore(path.parent)
+    table = change(read_file(store, path.name, FILE_SCHEMA))
+    data = encode_parquet(table, ParquetCodec(), ordered_by=("offset", "timestamp"))
+    path.write_bytes(data)
+
+
+def shifted(column: str, by: int):
+    def change(table: pa.Table) -> pa.Table:
+        place, field = FILE_SCHEMA.get_field_index(column), FILE_SCHEMA.field(column)
+        moved = pc.add(table.column(column).cast(pa.int64()), pa.scalar(by)).cast(field.type)
+        return table.set_column(place, field, moved)
+
+    return change
+
+
+def test_a_sound_topic_passes(root: Path, capsys):
+    assert run(root, capsys) == (0, [])
+    code, planned = run(root, capsys, "--dry-run")
+    assert (code, len(planned)) == (0, 4)
+
+
+CHANGES = {
+    "a flipped byte": (lambda path: flip(path, path.stat().st_size // 4), ""),
+    "a damaged footer": (lambda path: flip(path, path.stat().st_size - 20), ""),
+    "a file cut short": (lambda path: os.truncate(path, 100), ""),
+    "no file": (Path.unlink, "missing"),
+    "other offsets": (lambda path: rewrite(path, shifted("offset", 1)), "4 rows, 5 to 8; its table says 4, 4 to 7"),
+    "too few rows": (lambda path: rewrite(path, lambda table: table.slice(0, 3)), "3 rows, 4 to 6"),
+    "rows out of order": (
+        lambda path: rewrite(path, lambda table: table.take(pa.array([0, 2, 1, 3]))),
+        "do not rise",
+    ),
+    "other times": (lambda path: rewrite(path, shifted("timestamp", 86_400_000_000)), "timestamps from"),
+}
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_was_changed_behind_the_tables_back_is_found(root: Path, capsys, what: str):
+    change, said = CHANGES[what]
+    changed = second(root)
+    change(changed)
+    code, (topic, *findings) = run(root, capsys)
+    assert (code, topic) == (1, "topic t")
+    assert all(changed.name in each for each in findings)
+    assert said in " ".join(findings)
+
+
+def test_a_file_of_which_offsets_were_left_out_is_found_unless_the_topic_compacts(root: Path):
+    topic = Maintenance.open(root).topic("t")
+    (order,) = topic.plan_audit(1 << 30, 100)
+    first = order.files[0]
+    rewrite(root / "topics" / "t" / first.path, lambda table: table.take(pa.array([0, 3])))
+    size = (root / "topics" / "t" / first.path).stat().st_size
+    thin = DataFile(*(getattr(first, name) for name in first.__slots__[:4]), 2, size, 0, now_ms(), 0)
+    for dense, findings in ((True, 1), (False, 0)):
+        asked = type(order)(order.root, order.directory, (thin,), dense)
+        assert len(audit_files(asked).findings) == findings
+
+
+def test_a_file_that_nobody_names_is_found_once_it_is_old(root: Path, capsys):
+    stray = second(root).with_name(f"{0:020d}-job-{'a' * 32}.parquet")
+    stray.write_bytes(second(root).read_bytes())
+    assert run(root, capsys) == (0, [])
+    long_ago = (now_ms() - ORPHAN_AFTER_MS) / 1000 - 1
+    os.utime(stray, (long_ago, long_ago))
+    code, (_, finding) = run(root, capsys)
+    assert code == 1
+    assert stray.name in finding
+
+
+def test_retention_sweeps_what_a_job_left_and_nothing_else(root: Path):
+    folder = second(root).parent
+    long_ago = (now_ms() - ORPHAN_AFTER_MS) / 1000 - 1
+    for name in (f"{0:020d}-job-{'a' * 32}", f"{0:020d}-1-0-77"):
+        (folder / f"{name}.parquet").write_bytes(b"x")
+        os.utime(folder / f"{name}.parquet", (long_ago, long_ago))
+    for file in folder.glob("*"):
+        os.utime(file, (long_ago, long_ago))
+    topic = Maintenance.open(root).topic("t")
+    stale = topic.plan_sweep(now_ms())
+    assert [file.path for file in stale] == [f"partition=0/{0:020d}-job-{'a' * 32}.parquet"]
+    topic.sweep(stale)
+    assert len(list(folder.glob("*"))) == 4
+    assert len(topic.orphans(now_ms())) == 1
+
+
+def test_a_file_that_left_while_it_was_to_be_read_is_no_finding(root: Path):
+    topic = Maintenance.open(root).topic("t")
+    (order,) = topic.plan_audit(1 << 30, 100)
+    with Log.open(root, settings=Settings(upkeep=False)) as log:
+        log.delete_records("t", 0, -1)
+    for file in order.files:
+        (root / "topics" / "t" / file.path).unlink()
+    answer = audit_files(order)
+    assert len(answer.missing) == 3
+    assert topic.still_missing(answer) == []
