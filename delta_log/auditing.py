@@ -32,7 +32,9 @@ class Finding(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.what}" if self.file else self.what
+        """One line, whatever a library had to say."""
+        what = " ".join(self.what.split())
+        return f"{self.file}: {what}" if self.file else what
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,3 +182,20 @@ def test_a_file_that_left_while_it_was_to_be_read_is_no_finding(root: Path):
     answer = audit_files(order)
     assert len(answer.missing) == 3
     assert topic.still_missing(answer) == []
+
+
+def test_no_flipped_byte_changes_a_record_unnoticed(root: Path):
+    """What is not noticed is what no reader uses: the magic at the front, statistics in the headers of pages."""
+    topic = Maintenance.open(root).topic("t")
+    (order,) = topic.plan_audit(1 << 30, 100)
+    path = root / "topics" / "t" / order.files[0].path
+    store, data = LocalStore(path.parent), path.read_bytes()
+    right = read_file(store, path.name, FILE_SCHEMA)
+    unnoticed = 0
+    for at in range(0, len(data), 3):
+        flip(path, at)
+        if not audit_files(order).findings:
+            unnoticed += 1
+            assert read_file(store, path.name, FILE_SCHEMA).equals(right), at
+        path.write_bytes(data)
+    assert unnoticed < len(data) // 3 // 8
