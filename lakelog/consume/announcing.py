@@ -68,7 +68,7 @@ class Announcing:
         """What is to go goes when what was handed out of it is committed, or cannot be. It may be gone meanwhile."""
         known = self._known
         several = [held for held in several if known.held.get(held.partition) is held]
-        offsets = known.to_commit(several) if known.settings.enable_auto_commit else {}
+        offsets = known.to_commit(several, now) if known.settings.enable_auto_commit else {}
         if offsets:
             until = now + known.settings.rebalance_timeout_ms / 1000
             known.commission(offsets, until, auto=True, giving=tuple(several))

@@ -196,7 +196,7 @@ class Calls:
             raise CommitFailed("there was no poll for max.poll.interval.ms, so the partitions are others'")
         self.mark()
         if offsets is None:
-            offsets = known.to_commit(known.held.values())
+            offsets = known.to_commit(known.held.values(), now)
         patience = known.settings.default_api_timeout_ms / 1000 if timeout is None else timeout
         return known.commission(offsets, now + patience, callback=callback) if offsets else None
 
@@ -208,7 +208,7 @@ class Calls:
         if any(each.auto for each in known.commits) and not at_once:
             return
         self._auto_at = now + known.settings.auto_commit_interval_ms / 1000
-        offsets = known.to_commit(held for held in known.held.values() if held.stays)
+        offsets = known.to_commit((held for held in known.held.values() if held.stays), now)
         if offsets:
             known.commission(offsets, now + known.settings.default_api_timeout_ms / 1000, auto=True)
 

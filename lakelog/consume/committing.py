@@ -68,9 +68,11 @@ class Committing:
             self._pace.succeeded()
             known.heard_at = heard.now
             first.parts.popleft()
-            self._stored(first, since, offsets)
+            self._stored(since, offsets)
         elif fault.again:
-            first.doubted = first.doubted or fault.unknown
+            if fault.unknown:
+                first.doubted = True
+                known.commits_doubted_until = heard.now + known.settings.request_timeout_ms / 1000
             first.error = OutcomeUnknown(_WHAT, fault.error, said=fault.error.said) if first.doubted else fault.error
             self._pace.failed(heard, fault.retry_after_s)
         elif first.auto and len(offsets) > 1 and code_of(fault) != UNKNOWN_INSTANCE:  # what can be stored is
@@ -87,12 +89,11 @@ class Committing:
         else:
             self._decide(first, error)
 
-    def _stored(self, first: Commission, since: int | None, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def _stored(self, since: int | None, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         for partition, (offset, _) in offsets.items():
             held = self._known.held.get(partition)
             if held is not None and held.since == since:
-                # An attempt that was lost may yet come, and store what was meant before.
-                held.committed = None if first.doubted else offset
+                held.committed = offset
 
     def _refusal(
         self, fault: Fault, now: float, since: int | None, offsets: dict[TopicPartition, OffsetAndMetadata]

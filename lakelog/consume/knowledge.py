@@ -87,6 +87,8 @@ class Knowledge:
     stopped: bool = False
     """Until the next poll, as that failed."""
     fatal: LakelogError | None = None
+    commits_doubted_until: float = 0.0
+    """One that was lost on its way may come until then, and undo what was committed after it."""
     leave_by: float | None = None
     ended: bool = False
     changes: int = 0
@@ -254,12 +256,13 @@ class Knowledge:
 
     # --- commits
 
-    def to_commit(self, several: Iterable[Held]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What was handed out of these and is not committed yet."""
+    def to_commit(self, several: Iterable[Held], now: float) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What was handed out of these and is not committed yet, or may not be any more."""
+        anew = now < self.commits_doubted_until
         return {
             held.partition: OffsetAndMetadata(held.position)
             for held in several
-            if held.position is not None and held.position != held.committed
+            if held.position is not None and (anew or held.position != held.committed)
         }
 
     def commission(self, offsets: Offsets, until: float, **more: Any) -> Commission:

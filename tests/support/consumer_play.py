@@ -265,8 +265,8 @@ class Play:
     def deliver_late(self) -> None:
         """What its sender gave up, and asked anew: it may harm.
 
-        A commit may lower what is committed; a poll says what had arrived by then, as if nothing had since. Then records
-        come again.
+        A commit may lower what is committed; a poll says what had arrived by then, as if nothing had since. Then
+        records come again.
         """
         if self.late:
             request, before = self.late.pop(self.chance.randrange(len(self.late))), len(self.server.commits)
