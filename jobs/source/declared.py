@@ -155,3 +155,27 @@ OPTIONS: Final = (
     Option("fetchOffset.numRetries", "0 or more", parse_whole(0), "Does nothing: the time above holds for all."),
     Option("fetchOffset.retryIntervalMs", "0 or more", parse_whole(0), "Does nothing, likewise."),
 )  # fmt: skip
+
+SINK_OPTIONS: Final = (
+    Option("server", "a URL", parse_url, "The server that stores the rows."),
+    Option(
+        "kafka.bootstrap.servers", "a URL", parse_url,
+        "The same as `server`, for jobs that move here. Brokers of Kafka are refused.",
+    ),
+    Option(
+        "topic", "a name", parse_text, "Where all rows go; otherwise each row's column `topic` says it.",
+    ),
+    Option(
+        "includeHeaders", "`true` or `false`", parse_boolean,
+        "Does nothing: a column `headers` is stored where there is one.",
+    ),
+    Option(
+        "kafkaConsumer.pollTimeoutMs", "1 or more", parse_whole(1),
+        "How long the server may not answer, or refuse for the time being, before the query fails.",
+        default="`120000`",
+    ),
+    Option(
+        "checkpointLocation", "a directory", parse_text, "Spark's own: how far a stream is.", query=STREAM,
+    ),
+    Option("queryName", "a name", parse_text, "Spark's own.", query=STREAM),
+)  # fmt: skip

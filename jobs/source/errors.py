@@ -1,10 +1,13 @@
 """Every way in which the source says no.
 
-SourceError (ValueError)
-├── InvalidOption     an option that cannot be; nothing was read
-├── UnknownTopics     what is subscribed to is not there
-├── DataLoss          records that were to be read are gone, and `failOnDataLoss` is true
-└── NotReadable       the server refused, or did not answer in time
+    SourceError (ValueError)
+    ├── InvalidOption     an option that cannot be; nothing was read or stored
+    ├── UnknownTopics     what is read or written is not there
+    │   └── UnknownPartition
+    ├── DataLoss          records that were to be read are gone, and `failOnDataLoss` is true
+    └── NotReadable       the server refused, or did not answer in time
+
+Nothing here says it of a server's own errors: their words come through.
 """
 
 
@@ -23,6 +26,12 @@ class UnknownTopics(SourceError):
         self.topics, self.place = topics, place
         named = ", ".join(repr(topic) for topic in topics)
         super().__init__(f"there is no topic {named} in {place}")
+
+
+class UnknownPartition(UnknownTopics):
+    def __init__(self, topic: str, place: str, why: str) -> None:
+        SourceError.__init__(self, f"{why}, in {place}")
+        self.topics, self.place = [topic], place
 
 
 class DataLoss(SourceError):

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jobs.source.declared import BATCH, BOTH, OPTIONS, STREAM, Option
+from jobs.source.declared import BATCH, OPTIONS, SINK_OPTIONS, STREAM, Option
 from jobs.source.errors import InvalidOption
 from jobs.source.positions import EARLIEST, LATEST, AtOffsets, AtTime, Everywhere, Limit, TopicPartition
 
 _DECLARED: Final = {option.name.lower(): option for option in OPTIONS}
+_DECLARED_OF_SINK: Final = {option.name.lower(): option for option in SINK_OPTIONS}
 _CHOICES: Final = ("subscribe", "subscribePattern", "assign")
 _STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
@@ -55,6 +56,23 @@ class ReadOptions:
         return " and ".join(where for where in (self.path, self.server) if where)
 
 
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Without a `topic` each row names its own."""
+
+    server: str
+    topic: str | None
+    patience_ms: int
+
+
+def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
+    values = _values(given, _DECLARED_OF_SINK)
+    server = _server(values)
+    if server is None:
+        raise InvalidOption("server", "say which server stores the rows, by its URL")
+    return WriteOptions(server, values.get("topic"), values.get("kafkaConsumer.pollTimeoutMs", _POLL_MS))
+
+
 def wants_headers(given: Mapping[str, str]) -> bool:
     """All that the columns depend on; whether they are for a batch or a stream is not known yet."""
     return bool(_parse(given).get("includeHeaders", False))
@@ -95,26 +113,31 @@ def parse_options(given: Mapping[str, str], query: str) -> ReadOptions:
 
 def _parse(given: Mapping[str, str]) -> dict[str, Any]:
     """By the names as they are declared."""
-    values: dict[str, Any] = {}
-    for name, text in given.items():
-        option = _DECLARED.get(name.lower())
-        if option is None:
-            raise InvalidOption(name, _unknown(name.lower()))
-        values[option.name] = option.parse(option.name, text)
+    values = _values(given, _DECLARED)
     if "path" not in values:
         _server(values, needed=True)
     _choice(values)
     return values
 
 
-def _unknown(name: str) -> str:
+def _values(given: Mapping[str, str], declared: Mapping[str, Option]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        option = declared.get(name.lower())
+        if option is None:
+            raise InvalidOption(name, _unknown(name.lower(), declared))
+        values[option.name] = option.parse(option.name, text)
+    return values
+
+
+def _unknown(name: str, declared: Mapping[str, Option]) -> str:
     if name in _ADVICE:
         return f"it is not taken: {_ADVICE[name]}"
-    near = difflib.get_close_matches(name, _DECLARED, 1)
+    near = difflib.get_close_matches(name, declared, 1)
     if near and (not name.startswith("kafka.") or near[0].startswith("kafka.")):
-        return f"there is no such option: did you mean {_DECLARED[near[0]].name}?"
+        return f"there is no such option: did you mean {declared[near[0]].name}?"
     if name.startswith("kafka."):
-        return "it is one of Kafka's consumer, and there is none here: leave it out"
+        return "it is one of Kafka's clients, and there is none here: leave it out"
     return "there is no such option"
 
 
@@ -178,6 +201,3 @@ def _check_order(option: str, starts: Mapping[TopicPartition, int], ends: Mappin
     for partition, start in starts.items():
         if 0 <= ends[partition] < start:
             raise InvalidOption(option, f"{partition} would end at {ends[partition]}, before its start {start}")
-
-
-__all__ = ["BATCH", "BOTH", "STREAM", "Chosen", "Option", "ReadOptions", "parse_options", "wants_headers"]

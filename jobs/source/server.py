@@ -1,7 +1,8 @@
 """A server's topics over HTTP: what there is, and records as Arrow. Knows httpx, and when to ask once more.
 
 A question is repeated while the server does not answer, or refuses for the time being, and nothing has come for less
-than the patience of the query. Every question here may be repeated: reading changes nothing.
+than the patience of the query. Every question here may be repeated: reading changes nothing, and what is stored is
+numbered.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import httpx
 import pyarrow as pa
 
 from delta_log.fetched import between
-from jobs.source.errors import NotReadable, UnknownTopics
+from jobs.source.errors import NotReadable, UnknownPartition, UnknownTopics
 from jobs.source.positions import Range
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
@@ -31,6 +32,7 @@ _MOST_AT_ONCE: Final = 1_000
 _LATER: Final = frozenset({408, 429, 500, 502, 503, 504})
 _OUT_OF_RANGE: Final = 416
 _NOT_FOUND: Final = 404
+_UNKNOWN_PARTITION: Final = 40402
 _OK: Final = 200
 
 
@@ -45,6 +47,13 @@ class OutOfRange(Exception):
 class TopicView(NamedTuple):
     partitions: int
     timestamp_type: int
+
+
+class Numbered(NamedTuple):
+    """Who sends a request, and the number of its first record in the topic: repeated, it is stored once."""
+
+    producer_id: str
+    sequence: int
 
 
 class Server:
@@ -131,6 +140,26 @@ class Server:
             with io.BufferedReader(_Body(answer.iter_bytes())) as body, pa.ipc.open_stream(body) as reader:
                 yield behind, iter(reader)
 
+    def append(self, topic: str, rows: pa.RecordBatch, numbered: Numbered) -> None:
+        """Have rows stored, once however often it takes to be told so. They are durable when it returns."""
+        body = pa.BufferOutputStream()
+        with pa.ipc.new_stream(body, rows.schema) as stream:
+            stream.write_batch(rows)
+        headers = {
+            "Content-Type": ARROW,
+            "Producer-Id": numbered.producer_id,
+            "Producer-Epoch": "0",
+            "Producer-Seq": str(numbered.sequence),
+        }
+        what, content, heard = f"rows for {topic}", body.getvalue().to_pybytes(), time.monotonic()
+        while True:
+            try:
+                self._check(self._client.post(_of(topic), content=content, headers=headers), what, topic)
+            except (_NotNow, httpx.TransportError) as error:
+                self._wait(heard, what, error)
+            else:
+                return
+
     def _offsets(self, topic: str, partition: int, query: Mapping[str, int]) -> Any:
         what = f"the offsets of {topic}-{partition}"
         return self._json(what, f"{_of(topic)}/partitions/{partition}/offsets", query, topic)
@@ -158,6 +187,8 @@ class Server:
             found = answer.json()
             raise OutOfRange(Range(found["log_start_offset"], found["end_offset"]))
         if answer.status_code == _NOT_FOUND and topic:
+            if answer.json()["error_code"] == _UNKNOWN_PARTITION:
+                raise UnknownPartition(topic, self.url, _message(answer))
             raise UnknownTopics([topic], self.url)
         raise NotReadable(self.url, what, f"{answer.status_code} {_message(answer)}")
 

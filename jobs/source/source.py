@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from jobs.source.batch import BatchReader
 from jobs.source.columns import check_schema, spark_schema
-from jobs.source.options import BATCH, STREAM, parse_options, wants_headers
+from jobs.source.declared import BATCH, STREAM
+from jobs.source.errors import InvalidOption
+from jobs.source.options import parse_options, parse_write_options, wants_headers
+from jobs.source.sink import BatchWriter, StreamWriter
+from jobs.source.sink_columns import check_sink_schema
 from jobs.source.stream import StreamReader
 
 
 class LakelogSource(DataSource):
-    """`spark.read.format("lakelog")` and `spark.readStream.format("lakelog")`."""
+    """`format("lakelog")` of `spark.read`, `spark.readStream`, `frame.write` and `frame.writeStream`."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,6 +39,19 @@ class LakelogSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         check_schema(schema)
         return StreamReader(parse_options(dict(self.options), STREAM), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's own
+        if overwrite:
+            raise InvalidOption("mode", "a topic can only be appended to")
+        options = parse_write_options(dict(self.options))
+        check_sink_schema(schema, options.topic)
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802
+        """With the output mode `complete` a batch is the whole result, and appended like any other."""
+        options = parse_write_options(dict(self.options))
+        check_sink_schema(schema, options.topic)
+        return StreamWriter(options)
 
 
 def register(spark: SparkSession) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from delta_log import LogReader
 from delta_log import errors as log_errors
-from jobs.source.errors import UnknownTopics
+from jobs.source.errors import UnknownPartition, UnknownTopics
 from jobs.source.planning import PlannedFile, Span, Tabled
 from jobs.source.positions import Range
 from jobs.source.server import TopicView
@@ -74,3 +74,5 @@ class Tables:
             yield
         except (log_errors.UnknownTopic, log_errors.InvalidName):
             raise UnknownTopics([topic], self.path) from None
+        except log_errors.UnknownPartition as error:
+            raise UnknownPartition(topic, self.path, str(error)) from None
