@@ -166,7 +166,7 @@ class Fetching:
         for partition, stretch in records:
             held = known.held.get(partition)
             if held is None or not held.stays:
-                known.let_go(partition, given.generation, stretch.first)
+                known.miss(partition, given.generation, stretch.first)
                 continue
             if held.since is not None and held.since > given.generation:
                 continue  # it was given to us again behind this

@@ -61,10 +61,12 @@ class Knowledge:
     heard_at: float = 0.0
     """When the server last spoke to the member."""
     held: dict[TopicPartition, Held] = field(default_factory=dict[TopicPartition, Held])
-    left: dict[TopicPartition, list[tuple[int, int]]] = field(
+    left: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict[TopicPartition, tuple[int, int]])
+    """What was given up: since when it had been ours, and what its caller was to be given next."""
+    missed: dict[TopicPartition, list[tuple[int, int]]] = field(
         default_factory=dict[TopicPartition, list[tuple[int, int]]]
     )
-    """Where we were in what was let go: in which generation it was ours, and what its caller was to be given next."""
+    """What came of partitions that were not ours, or were going: in which generation, and from which offset on."""
     lost: dict[TopicPartition, bool] = field(default_factory=dict[TopicPartition, bool])
     """What the caller has not heard to be lost, and whether something of it was handed out and not committed."""
     commits: deque[Commission] = field(default_factory=deque[Commission])
@@ -197,20 +199,23 @@ class Knowledge:
     def _take_up(self, partition: TopicPartition, since: int) -> None:
         """Where it never ceased to be ours the server goes on behind what we let go, so we say where we were."""
         held = self.held[partition] = Held(partition, since)
-        offsets = [offset for generation, offset in self.left.pop(partition, ()) if generation >= since]
-        if offsets:
-            held.seek(min(offsets))
+        missed = [offset for generation, offset in self.missed.pop(partition, ()) if generation >= since]
+        left_since, offset = self.left.pop(partition, (NO_GENERATION, 0))
+        if left_since == since:
+            held.seek(offset)
+        elif missed:
+            held.seek(min(missed))
 
-    def let_go(self, partition: TopicPartition, generation: int, offset: int) -> None:
-        """Records from there on do not come to the caller, though they came while the partition was ours."""
-        self.left.setdefault(partition, []).append((generation, offset))
+    def miss(self, partition: TopicPartition, generation: int, offset: int) -> None:
+        """Records from there on came, and are not taken."""
+        self.missed.setdefault(partition, []).append((generation, offset))
 
     def _drop(self, held: Held) -> bool:
         if self.held.get(held.partition) is not held:
             return False
         del self.held[held.partition]
         if held.next_for_caller is not None and held.since is not None:
-            self.let_go(held.partition, held.since, held.next_for_caller)
+            self.left[held.partition] = held.since, held.next_for_caller
         self._forget_records(held)
         return True
 
@@ -233,6 +238,7 @@ class Knowledge:
         if self.subscribed:
             self.lose(self.held.values())
             self.left.clear()
+            self.missed.clear()
         else:
             self.go_on_where_we_are()
         self.touch()
