@@ -50,16 +50,31 @@ class Handed:
     before: int | None
     records: list[ConsumerRecord] | None = None
 
-    def used(self, count: int) -> None:
+    def place(self, used: int) -> None:
         """The caller has looked at so many."""
-        if self.held.turns != self.turns:
-            return
-        if count == 0:
+        if used == 0:
             self.held.position = self.before
-        elif count >= len(self.stretch):
+        elif used >= len(self.stretch):
             self.held.position = self.stretch.last + 1
         else:
-            self.held.position = self.stretch.part(count - 1, count).first + 1
+            self.held.position = self.stretch.part(used - 1, used).first + 1
+
+
+def mark(handed: Sequence[Handed], used: int) -> list[Run]:
+    """Say of each partition how far the caller is, who has looked at so many records; what is left is answered."""
+    left: list[Run] = []
+    behind: list[Held] = []
+    for each in handed:
+        count = min(used, len(each.stretch))
+        used -= count
+        if each.turns != each.held.turns:
+            continue
+        if each.held not in behind:
+            each.place(count)
+        if count < len(each.stretch):
+            behind.append(each.held)
+            left.append(Run(each.held, each.turns, each.stretch, count))
+    return left
 
 
 class Buffer:
@@ -112,14 +127,7 @@ class Buffer:
 
     def put_back(self, handed: Sequence[Handed], used: int) -> None:
         """All but the first `used` records were not looked at: they are the next to be handed out."""
-        left: list[Run] = []
-        for each in handed:
-            count = min(used, len(each.stretch))
-            used -= count
-            each.used(count)
-            if count < len(each.stretch) and each.turns == each.held.turns:
-                left.append(Run(each.held, each.turns, each.stretch, count))
-        self._runs.extendleft(reversed(left))
+        self._runs.extendleft(reversed(mark(handed, used)))
 
     def _deserialize(self, records: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], NotDeserializable | None]:
         """Those before the first that cannot be read, and what is wrong with that one."""

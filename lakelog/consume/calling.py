@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from lakelog.consume.announcing import Announcing, Listener
-from lakelog.consume.buffer import Handed
+from lakelog.consume.buffer import Handed, mark
 from lakelog.consume.held import Held
 from lakelog.consume.knowledge import Commission, Knowledge, Offsets
 from lakelog.consume.shapes import ConsumerRecord
@@ -117,12 +117,8 @@ class Calls:
         self._known.buffer.put_back(lent, used)
 
     def mark(self) -> None:
-        """How far an iteration is, without taking anything from it."""
-        used = self.lent_used
-        for each in self._lent:
-            count = min(used, len(each.stretch))
-            each.used(count)
-            used -= count
+        """Say how far an iteration is, without taking anything from it."""
+        mark(self._lent, self.lent_used)
 
     def _poll(self, timeout: float | None, take: Callable[[], list[Handed]]) -> Doing[list[Handed]]:
         known, now = self._known, (yield NOW).now

@@ -11,7 +11,7 @@ import pytest
 from tests.support.consumer_play import Play, Reader
 
 #: LAKELOG_PLAYS=20000 for a long run; LAKELOG_SEED for other ones.
-PLAYS = int(os.environ.get("LAKELOG_PLAYS", "100"))
+PLAYS = int(os.environ.get("LAKELOG_PLAYS", "60"))
 SEED = int(os.environ.get("LAKELOG_SEED", "1"))
 STEPS = 400
 Happens = Callable[[Play, random.Random], None]
