@@ -77,10 +77,16 @@ def removed_beyond(snapshot: Snapshot, before_ms: int, before_version: int, dela
 
 
 def _shorten_log(table: Table, before_ms: int, before_version: int, probe: Probe) -> int:
-    """Delete what lies before the newest checkpoint at or beyond the history's begin.
+    """The oldest goes first, as a listing has it: a death on the way leaves a log without a gap."""
+    doomed = entries_beyond(table, before_ms, before_version)
+    for path in doomed:
+        table.store.delete(table.path(path))
+        probe("cleanup.entry_deleted")
+    return len(doomed)
 
-    The oldest goes first, as a listing has it: a death on the way leaves a log without a gap.
-    """
+
+def entries_beyond(table: Table, before_ms: int, before_version: int) -> list[str]:
+    """What of the log lies before the newest checkpoint at or beyond the history's begin."""
     entries = table.store.list(table.path("_delta_log"))
     horizon = before_version
     for entry in entries:
@@ -90,11 +96,7 @@ def _shorten_log(table: Table, before_ms: int, before_version: int, probe: Probe
     keep_from = max(
         (version for version in checkpoints if version <= min(horizon, table.checkpoint_version)), default=-1
     )
-    doomed = [entry.name for entry in entries if _is_of_version_below(entry.name, keep_from)]
-    for name in doomed:
-        table.store.delete(table.path(f"_delta_log/{name}"))
-        probe("cleanup.entry_deleted")
-    return len(doomed)
+    return [f"_delta_log/{entry.name}" for entry in entries if _is_of_version_below(entry.name, keep_from)]
 
 
 def _is_of_version_below(name: str, version: int) -> bool:

@@ -10,7 +10,8 @@ As it is all that jobs can do with a table, it is long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -21,7 +22,7 @@ from delta_log.clocks import check_clocks
 from delta_log.compaction import Bin, plan_compaction
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError, PlanOutdated, TopicClosed
-from delta_log.housekeeping import removed_beyond
+from delta_log.housekeeping import entries_beyond, is_checkpoint_due, removed_beyond, write_checkpoint
 from delta_log.live import Live
 from delta_log.merging import MergeAnswer, MergeOrder
 from delta_log.opening import wall_clock_ms
@@ -43,6 +44,15 @@ class StaleFile:
 
     path: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumPlan:
+    """What the background of a server would do: a checkpoint, and files and log entries to delete."""
+
+    checkpoint: bool
+    files: tuple[StaleFile, ...]
+    entries: tuple[str, ...]
 
 
 class RetentionLook(NamedTuple):
@@ -100,6 +110,15 @@ class Maintenance:
         host_ms, store_ms = self._clock_ms(), self._root.store.now_ms()
         check_clocks(host_ms, store_ms)
         return min(host_ms, store_ms)
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Keep owners out meanwhile; RootInUse where one is in. What the journal holds waits for the next of them."""
+        self._root.hold()
+        try:
+            yield
+        finally:
+            self._root.let_go()
 
     def topic(self, name: str) -> TopicMaintenance:
         """A topic with its newest state; UnknownTopic or TopicClosed where there is none to work on."""
@@ -190,6 +209,23 @@ class TopicMaintenance:
         for file in files:
             self._table.store.delete(self._table.path(file.path))
             self._at("retention.file_deleted")
+
+    def plan_vacuum(self, now_ms: int) -> VacuumPlan:
+        """For whoever holds the root: then all that is old and that no commit names is nobody's."""
+        snapshot, config = self._table.snapshot, self.config
+        before_version = snapshot.version - config.history_commits
+        files = dict.fromkeys([*self.plan_sweep(now_ms), *self.orphans(now_ms)])
+        entries = entries_beyond(self._table, now_ms - config.history_ms, before_version)
+        return VacuumPlan(is_checkpoint_due(self._table), tuple(files), tuple(entries))
+
+    def vacuum(self, plan: VacuumPlan) -> None:
+        """The oldest log entry goes first: a death on the way leaves a log without a gap."""
+        if plan.checkpoint:
+            write_checkpoint(self._table, self._at)
+        self.sweep(plan.files)
+        for path in plan.entries:
+            self._table.store.delete(self._table.path(path))
+            self._at("vacuum.entry_deleted")
 
     def plan_compaction(self, now_ms: int, min_age_ms: int) -> list[Bin]:
         """What is to become one file; the live edge and what retention is about to take are left alone."""

@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -78,13 +79,14 @@ class Run:
 class Job:
     """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, and does it.
 
-    `counts` says what each of the counts means that `work` answers.
+    `counts` says what each of the counts means that `work` answers. `alone` is for what no server may be beside.
     """
 
     name: str
     summary: str
     work: Callable[[Run, TopicMaintenance], Counts]
     counts: Mapping[str, str]
+    alone: bool = False
     default_engine: Callable[[], EngineName] = lambda: "spark" if has_spark() else "local"
     configure: Callable[[argparse.ArgumentParser], None] = lambda _: None
     check: Callable[[Run], None] = lambda _: None
@@ -168,24 +170,30 @@ def _run(
 ) -> None:
     run = Run(options, Maintenance.open(options.data, clock_ms=clock_ms, probe=probe), Progress(), probe)
     summary.root = run.maintenance.location
+    holding = run.maintenance.hold() if job.alone and not run.dry_run else nullcontext()
     try:
-        run.now_ms = run.maintenance.agreed_now()
-        job.check(run)
-        names = job.choose(run, _names(run))
-        for number, name in enumerate(names, 1):
-            run.progress.show(f"{job.name}: {name} ({number} of {len(names)})")
-            try:
-                summary.topics[name] = job.work(run, run.maintenance.topic(name))
-            except UnknownTopic:
-                if options.topic:
-                    raise
-            except TopicProblem as problem:
-                problems[name], summary.topics[name] = problem.first, problem.counts
-                summary.errors[name] = str(problem)
-            except LakelogError as error:
-                problems[name], summary.errors[name] = error, one_sentence(error)
+        with holding:
+            _work_on_topics(job, run, summary, problems)
     finally:
         run.close()
+
+
+def _work_on_topics(job: Job, run: Run, summary: Summary, problems: dict[str, BaseException]) -> None:
+    run.now_ms = run.maintenance.agreed_now()
+    job.check(run)
+    names = job.choose(run, _names(run))
+    for number, name in enumerate(names, 1):
+        run.progress.show(f"{job.name}: {name} ({number} of {len(names)})")
+        try:
+            summary.topics[name] = job.work(run, run.maintenance.topic(name))
+        except UnknownTopic:
+            if run.options.topic:
+                raise
+        except TopicProblem as problem:
+            problems[name], summary.topics[name] = problem.first, problem.counts
+            summary.errors[name] = str(problem)
+        except LakelogError as error:
+            problems[name], summary.errors[name] = error, one_sentence(error)
 
 
 def _names(run: Run) -> list[str]:

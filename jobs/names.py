@@ -6,4 +6,4 @@ from typing import Final
 
 __all__ = ["JOBS"]
 
-JOBS: Final = ("retention", "compaction", "audit")
+JOBS: Final = ("retention", "compaction", "audit", "vacuum")

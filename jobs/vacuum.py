@@ -1,0 +1,69 @@
+"""Vacuum: what a server does in its background, for a root that has none running: checkpoints, a short log, no waste.
+
+It keeps servers out while it works, and is refused where one is in: that one does all of this by itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from delta_log.disk import Probe, no_probe
+from delta_log.maintenance import TopicMaintenance, VacuumPlan
+from delta_log.opening import wall_clock_ms
+from jobs.command import Job, Run, run_job
+from jobs.engine import EngineName
+from jobs.outcome import Counts
+
+__all__ = ["JOB", "main"]
+
+
+def main(
+    argv: Sequence[str] | None = None, *, clock_ms: Callable[[], int] = wall_clock_ms, probe: Probe = no_probe
+) -> int:
+    return run_job(JOB, argv, clock_ms=clock_ms, probe=probe)
+
+
+def _work(run: Run, topic: TopicMaintenance) -> Counts:
+    plan = topic.plan_vacuum(run.now_ms)
+    run.say(_plan_lines(topic.name, plan))
+    if not run.dry_run:
+        topic.vacuum(plan)
+    return {
+        "checkpoints": int(plan.checkpoint),
+        "files_deleted": len(plan.files),
+        "bytes_deleted": sum(file.size for file in plan.files),
+        "entries_deleted": len(plan.entries),
+    }
+
+
+def _plan_lines(name: str, plan: VacuumPlan) -> Iterator[str]:
+    if plan.checkpoint or plan.files or plan.entries:
+        yield f"topic {name}"
+    if plan.checkpoint:
+        yield "write a checkpoint"
+    yield from (f"delete {file.path} ({file.size} bytes), which nobody reads any more" for file in plan.files)
+    yield from (f"delete {entry}, which a checkpoint stands for" for entry in plan.entries)
+
+
+def _engine() -> EngineName:
+    return "local"
+
+
+JOB: Final = Job(
+    "vacuum",
+    "Write checkpoints and delete what nobody reads any more, for a root without a running server.",
+    _work,
+    {
+        "checkpoints": "1 where a checkpoint was due",
+        "files_deleted": "files whose bytes were deleted, as nobody reads them any more",
+        "bytes_deleted": "their size",
+        "entries_deleted": "log entries that a checkpoint stands for",
+    },
+    alone=True,
+    default_engine=_engine,
+)
+
+if __name__ == "__main__":
+    sys.exit(main())
