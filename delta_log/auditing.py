@@ -1,20 +1,18 @@
-"""Whether a topic holds what its table says: every offset, every page, every statistic.
+"""Whether files hold what their table says of them.
 
-    chain    pure: the files of a partition, one behind the other from the log start to the end
-    content  each file: there, of its size, every page sound, as many rows as told, in order, within what is told
-
-It finds, and changes nothing. Content is looked at by anybody who reaches the store, so orders and answers travel.
+Each is there, of its size, every page sound, with as many rows as told, in order, and within the bounds that are told.
+Nothing is changed. It may be done by anybody who reaches the store, so orders and answers travel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 
 from delta_log.arrow_columns import strictly_rising
+from delta_log.chains import Finding
 from delta_log.errors import Corruption, LakelogError
 from delta_log.parquet import read_row_groups, time_bounds
 from delta_log.roots import as_root
@@ -23,18 +21,6 @@ from delta_log.stores import Store
 from delta_log.types import DataFile
 
 _EVERYTHING: Final = 1 << 62
-
-
-class Finding(NamedTuple):
-    """`file` is empty where it is about what lies between files."""
-
-    file: str
-    what: str
-
-    def __str__(self) -> str:
-        """One line, whatever a library had to say."""
-        what = " ".join(self.what.split())
-        return f"{self.file}: {what}" if self.file else what
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +44,6 @@ class AuditAnswer:
     order: AuditOrder
     findings: tuple[Finding, ...]
     missing: tuple[str, ...]
-
-
-def check_chain(files: Sequence[DataFile], *, partition: int, log_start: int, end: int, dense: bool) -> list[Finding]:
-    """Overlaps, and what is missing between the log start and the end; between `dense` files alone that can be said."""
-    findings: list[Finding] = []
-    following = log_start
-    before: DataFile | None = None
-    for file in files:
-        if file.last_offset < log_start:
-            continue
-        if before is not None and file.base_offset < before.next_offset:
-            findings.append(Finding(file.path, f"it begins at {file.base_offset}, and {before.path} ends behind that"))
-        elif dense and file.base_offset > following:
-            findings.append(_missing(partition, following, file.base_offset))
-        following, before = max(following, file.next_offset), file
-    if following > end:
-        findings.append(Finding("", f"partition {partition} has offsets up to {following - 1}, and ends at {end}"))
-    elif dense and following < end:
-        findings.append(_missing(partition, following, end))
-    return findings
 
 
 def audit_files(order: AuditOrder, *, store: Store | None = None) -> AuditAnswer:
@@ -126,7 +92,3 @@ def _check_times(rows: pa.Table, file: DataFile) -> list[str]:
     if file.min_timestamp_ms <= low and high <= file.max_timestamp_ms:
         return []
     return [f"timestamps from {low} to {high}; its table says {file.min_timestamp_ms} to {file.max_timestamp_ms}"]
-
-
-def _missing(partition: int, first: int, behind: int) -> Finding:
-    return Finding("", f"partition {partition} lacks the offsets {first} to {behind - 1}")

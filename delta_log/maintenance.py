@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from delta_log.auditing import AuditAnswer, AuditOrder, Finding, check_chain
+from delta_log.auditing import AuditAnswer, AuditOrder
 from delta_log.catalog import Catalog
+from delta_log.chains import Finding, check_chain
 from delta_log.clocks import check_clocks
 from delta_log.compaction import Bin, plan_compaction
 from delta_log.disk import Probe, no_probe

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final
 
-from delta_log.auditing import AuditOrder, Finding, audit_files
+from delta_log.auditing import AuditOrder, audit_files
+from delta_log.chains import Finding
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption
 from delta_log.maintenance import TopicMaintenance

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.auditing import audit_files, check_chain
+from delta_log.auditing import audit_files
+from delta_log.chains import check_chain
 from delta_log.maintenance import ORPHAN_AFTER_MS, Maintenance
 from delta_log.parquet import encode_parquet, read_file
 from delta_log.schema import FILE_SCHEMA
