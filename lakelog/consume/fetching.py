@@ -49,7 +49,7 @@ class Fetching:
         known = self._known
         now = (yield NOW).now
         while not known.ended:
-            if known.stopped or known.fatal or known.leave_by is not None or not known.settled_in:
+            if known.stopped or known.fatal or known.leaving or not known.settled_in:
                 now = (yield Wait()).now
             elif now < self._pace.not_before:
                 now = (yield Wait(self._pace.not_before)).now
@@ -77,14 +77,15 @@ class Fetching:
             self._pace.succeeded()
             self._forget(seeks, turns)
             return heard.now
-        if isinstance(fault.error, IllegalState | Fenced):  # it is ours no more, or ours anew, as we are about to hear
-            known.learn = True
+        if known.subscribed and isinstance(fault.error, IllegalState | Fenced):
+            known.learn = True  # it is ours no more, or ours anew
             known.touch()
             self._pace.failed(heard)
             return heard.now
-        if not fault.again:
-            self._forget(seeks, turns)
         self._failed(heard, fault)
+        if not fault.again and code_of(fault) != UNKNOWN_INSTANCE:
+            self._forget(seeks, turns)
+            known.fail(fault.error)
         return heard.now
 
     def _forget(self, seeks: dict[TopicPartition, int], turns: dict[TopicPartition, int]) -> None:
@@ -154,8 +155,8 @@ class Fetching:
             return now
         known.learn = True
         known.touch()
-        member, before = known.member, known.learned
-        while known.learned == before and known.member == member and not known.ended and known.leave_by is None:
+        member, beat = known.member, known.beats + 1  # one that is on its way now may know less than the answer
+        while known.learned < beat and known.member == member and not known.ended and not known.leaving:
             now = (yield Wait()).now
         return now
 
@@ -203,7 +204,7 @@ class Fetching:
                 known.expelled(heard.now)
         elif code_of(fault) == STALE:
             known.lose(known.held.values())
-        elif not fault.again and not isinstance(fault.error, IllegalState):
+        elif not fault.again:
             known.fail(fault.error)
 
     def _fault(self, heard: Heard, what: str) -> Fault | None:

@@ -75,7 +75,9 @@ class Knowledge:
     warnings: deque[str] = field(default_factory=deque[str])
     learn: bool = False
     """Whether to ask at once what is ours."""
+    beats: int = 0
     learned: int = 0
+    """How many heartbeats were sent, and the number of the last that was answered."""
     received: int = 0
     """The number of the last answer with records that arrived."""
     answers_lost: int = 0
@@ -139,8 +141,7 @@ class Knowledge:
 
     def hear(self, beat: Beat) -> None:
         """What is ours, by the server."""
-        self.generation = beat.generation
-        self.learned += 1
+        self.generation, self.learned = beat.generation, self.beats
         self.touch()
         if not self.subscribed or self.told != self.wanted:
             return

@@ -132,7 +132,7 @@ class Membership:
 
     def _beat(self, _now: float) -> Generator[Request, Heard, float]:
         known = self._known
-        known.learn = False
+        known.learn, known.beats = False, known.beats + 1
         heard = yield self._wire.beat(self._name or "", known.held if known.subscribed else None)
         if self._refused(heard, "a heartbeat"):
             known.learn = True
