@@ -38,7 +38,14 @@ KINDS = ("rest", "client")
 
 def wait_for_more(members: Sequence[Member], what: str, more: int) -> None:
     before = {member.name: member.count(what) for member in members}
-    wait_for(lambda: all(member.count(what) >= before[member.name] + more for member in members), f"{more} more {what}")
+
+    def lacking() -> list[Member]:
+        return [member for member in members if member.count(what) < before[member.name] + more]
+
+    try:
+        wait_for(lambda: not lacking(), f"{more} more {what}")
+    except AssertionError as error:
+        raise AssertionError("\n".join([str(error), *(member.story() for member in lacking())])) from None
 
 
 def check(crowd: Crowd, feed: Feed, url: str) -> None:

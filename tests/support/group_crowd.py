@@ -39,19 +39,36 @@ class Member:
     def __init__(self, url: str, kind: str, name: str, path: Path, pace: Pace) -> None:
         self.name = name
         self.path = path
+        self._url = url
+        self._read = 0
+        self._lines: list[Line] = []
+        self._counts: Counter[str] = Counter()
         given = (kind, url, GROUP, name, TOPIC, str(path), *map(str, pace))
         with path.with_suffix(".err").open("wb") as said:
             self.process = subprocess.Popen([sys.executable, str(WORKER), *given], env=environment(), stderr=said)
 
     def lines(self) -> list[Line]:
-        if not self.path.exists():
-            return []
-        text = self.path.read_text()
-        words = [line.split() for line in text[: text.rfind("\n") + 1].splitlines()]
-        return [Line(first, tuple(rest)) for first, *rest in words]
+        """All whole lines so far; only what is new is read."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(self._read)
+                whole, _, _ = file.read().rpartition(b"\n")
+            for line in whole.decode().splitlines():
+                first, *rest = line.split()
+                self._lines.append(Line(first, tuple(rest)))
+                self._counts[first] += 1
+            self._read += len(whole) + 1 if whole else 0
+        return self._lines
 
     def count(self, what: str) -> int:
-        return sum(line.what == what for line in self.lines())
+        self.lines()
+        return self._counts[what]
+
+    def story(self) -> str:
+        """For a person who asks why: what it did, what it said, and what the group says of it."""
+        said = self.path.with_suffix(".err").read_text()
+        group = httpx.get(f"{self._url}/groups/{GROUP}", timeout=10).text
+        return f"{self.name}: {dict(self._counts)}, at last {self.lines()[-3:]}\n{said}\n{group}"
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
