@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from consumer_groups.polling import Read
-from consumer_groups.reading import Room, size_of
+from consumer_groups.reading import Room
 from delta_log import LakelogError, Log
 
 
@@ -53,7 +53,7 @@ class Gathering:
                 return True
             counted.next_offset = fetched.next_offset
             counted.records += fetched.count
-            counted.bytes += size_of(fetched)
+            counted.bytes += fetched.size
         records, size = self._sums()
         return size >= wanted or records >= room.records
 

@@ -38,10 +38,6 @@ class Piece(NamedTuple):
     fetched: Fetched
 
 
-def size_of(fetched: Fetched) -> int:
-    return sum(int(batch.nbytes) for batch in fetched.batches)
-
-
 def read_in_turn(log: Log, reads: Sequence[Read], room: Room) -> list[Piece]:
     """Whoever is not reached is first the next time. What went away is left out; trouble is told when nothing else is.
 
@@ -63,7 +59,7 @@ def read_in_turn(log: Log, reads: Sequence[Read], room: Room) -> list[Piece]:
         except LakelogError as error:
             trouble = error
             continue
-        count, taken = fetched.count, size_of(fetched)
+        count, taken = fetched.count, fetched.size
         if pieces and taken > size:
             break
         if fetched.next_offset > read.offset:

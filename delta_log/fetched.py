@@ -55,6 +55,11 @@ class Fetched:
     def count(self) -> int:
         return sum(batch.num_rows for batch in self.batches)
 
+    @property
+    def size(self) -> int:
+        """What the records take in memory."""
+        return sum(int(batch.nbytes) for batch in self.batches)
+
     def table(self) -> pa.Table:
         return pa.Table.from_batches(self.batches, schema=self.schema)
 

@@ -14,7 +14,6 @@ from ingest_api.errors import Refusal, answer_error
 from ingest_api.follow_turns import Following
 from ingest_api.formats_out import Decode
 from ingest_api.formats_out.events import KEEP_ALIVE, EventWriter, format_event_id, parse_event_id
-from ingest_api.streaming import size_of
 from ingest_api.tier import Tier
 from ingest_api.waiting import Alarm, disconnected
 
@@ -52,7 +51,7 @@ class Follow:
             try:
                 while not any(end.done() for end in ends):
                     for fetched in await tier.in_thread(following.read_turn):
-                        tier.watch.consumed(topic, fetched.count, size_of(fetched))
+                        tier.watch.consumed(topic, fetched.count, fetched.size)
                         for piece in writer.rows(fetched.partition, fetched.batches):
                             yield piece
                         writer.moved(fetched.partition, fetched.next_offset)

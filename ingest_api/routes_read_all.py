@@ -20,7 +20,7 @@ from ingest_api.formats_out import open_writer
 from ingest_api.media import Format, read_format
 from ingest_api.merged_read import read_merged
 from ingest_api.read_room import Loan
-from ingest_api.streaming import size_of, stream_pieces
+from ingest_api.streaming import stream_pieces
 from ingest_api.tier import Tier
 from ingest_api.waiting import Alarm, disconnected
 
@@ -59,7 +59,7 @@ class ReadAll:
             loan.end()
             await self._wait(call, topic, positions, query["timeout"])
             found, positions = await self._tier.in_thread(self._read, topic, positions, most, loan.take())
-        size = sum(map(size_of, found))
+        size = sum(each.size for each in found)
         loan.keep(size)
         writer = open_writer(Format.NDJSON, topic, decode=query["decode"])
         self._tier.watch.consumed(topic, sum(each.count for each in found), size)

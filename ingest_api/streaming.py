@@ -17,14 +17,9 @@ _FEW: Final = 500
 _FEW_BYTES: Final = 128 * 1024
 
 
-def size_of(fetched: Fetched) -> int:
-    """What records take in memory."""
-    return sum(batch.nbytes for batch in fetched.batches)
-
-
 def stream_pieces(writer: Writer, fetched: Sequence[Fetched]) -> bytes | AsyncGenerator[Piece]:
     """The body of an answer: whole when it is small."""
-    if sum(each.count for each in fetched) <= _FEW and sum(map(size_of, fetched)) <= _FEW_BYTES:
+    if sum(each.count for each in fetched) <= _FEW and sum(each.size for each in fetched) <= _FEW_BYTES:
         pieces = [piece for each in fetched for piece in writer.rows(each.partition, each.batches)]
         return b"".join((writer.start(), *pieces, writer.end()))
     return _stream(writer, fetched)

@@ -11,7 +11,7 @@ from consumer_groups.assignment import TopicPartition
 from consumer_groups.options import Options
 from consumer_groups.polling import Poll
 from consumer_groups.polls import Polled
-from consumer_groups.reading import Room, size_of
+from consumer_groups.reading import Room
 from delta_log import Fetched, LakelogError
 from ingest_api.call import Call, Piece, Reply
 from ingest_api.errors import Refusal
@@ -174,7 +174,7 @@ class Records:
         self, giving: Giving, records: Sequence[Fetched], media: Format, decode: Decode
     ) -> tuple[bytes | AsyncGenerator[Piece], bytes]:
         writer = open_polled_writer(media, list(dict.fromkeys(each.topic for each in records)), decode)
-        sizes = [size_of(each) for each in records]
+        sizes = [each.size for each in records]
         giving.loan.keep(sum(sizes))
         for each, size in zip(records, sizes, strict=True):
             self._tier.watch.consumed(each.topic, each.count, size)

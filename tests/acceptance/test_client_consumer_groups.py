@@ -167,11 +167,11 @@ def test_who_does_not_poll_in_time_leaves_and_is_told_and_cannot_commit(opened: 
 
 def test_work_that_takes_long_keeps_the_membership(opened: Open, server: Server, topic: str):
     send(server, topic, b"a", partition=0)
-    consumer = opened(session_timeout_ms=500, heartbeat_interval_ms=100)
+    consumer = opened(session_timeout_ms=1_500, heartbeat_interval_ms=100)
     consumer.subscribe(topic)
     read(consumer, 1)
     member = consumer.group_metadata().member_id
-    time.sleep(1.5)
+    time.sleep(3)  # two sessions of work
     consumer.commit()
     assert consumer.group_metadata().member_id == member
 

@@ -9,7 +9,6 @@ import pytest
 from delta_log import Log, Record
 from delta_log.errors import OffsetOutOfRange, UnknownTopic
 from ingest_api.follow_turns import TURN_BYTES, Following
-from ingest_api.streaming import size_of
 from tests.support.http_app import HttpApp
 
 
@@ -24,7 +23,7 @@ def test_a_turn_holds_little_however_many_partitions_are_full(app: HttpApp):
     turns = 0
     while follower.due:
         found = follower.read_turn()
-        assert sum(map(size_of, found)) <= TURN_BYTES + 10_100
+        assert sum(each.size for each in found) <= TURN_BYTES + 10_100
         turns += 1
     assert turns > 30
     assert follower.positions == dict.fromkeys(range(100), 3)
