@@ -3,10 +3,12 @@
 #   LAKELOG_VENV=<folder>  an environment that you keep yourself: it is used as it is, instead of .venv
 #   DATA=<folder>          where `make serve` keeps its data
 #   PORT=<number>          where `make serve` listens
+#   JOBS=<number>          how many tests `make test` runs at a time
 #   ARGS="..."             arguments for the program behind the target, as in: make test ARGS=tests/unit
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
+JOBS ?= 0
 MAKEFLAGS += --no-print-directory
 
 ifdef LAKELOG_VENV
@@ -17,21 +19,24 @@ VENV := .venv
 READY := .venv/.installed
 endif
 BIN := $(VENV)/bin
+# Tests start hundreds of processes, each of which would parse all it imports where the shell forbids to keep bytecode.
+COMPILED := PYTHONDONTWRITEBYTECODE=
 # An option with the value of a variable, if that was given to make itself: who has a PORT in his shell means another.
 named = $(if $(filter command,$(firstword $(origin $1))),$2='$($1)')
 
-.PHONY: help setup serve test lint types bench java lock clean
+.PHONY: help setup serve test lint types bench docs java s3 azure lock clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 # \2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1 # \2/p' $(MAKEFILE_LIST)
 
 setup: $(READY) ## install everything into .venv; the second time is instant
 
 serve: $(READY) ## run lakelog on this machine
 	@exec $(BIN)/lakelog serve $(call named,DATA,--data) $(call named,PORT,--port) $(ARGS)
 
-test: $(READY) ## run the tests, with Java 17 for the Spark ones
-	@JAVA_HOME=$$(tools/ensure-java) && export JAVA_HOME && $(BIN)/python -m pytest $(ARGS)
+test: $(READY) ## run the tests, with Java 17 for the Spark ones and a server for those of object stores
+	@tools/ensure-s3 >/dev/null || true
+	@JAVA_HOME=$$(tools/ensure-java) && export JAVA_HOME $(COMPILED) && $(BIN)/python -m pytest --numprocesses $(JOBS) $(ARGS)
 
 lint: $(READY) ## check style, format and the import law
 	@$(BIN)/ruff check .
@@ -41,11 +46,20 @@ lint: $(READY) ## check style, format and the import law
 types: $(READY) ## check types, strictly
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python
 
-bench: $(READY) ## run the benchmarks
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: $(READY) ## run the benchmarks, with Java 17 for those of the jobs
+	@JAVA_HOME=$$(tools/ensure-java) && export JAVA_HOME && $(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(READY) ## write the tables of the documents, and the board, that belong to the code
+	@for program in tools/docs_*.py tools/grafana_board.py; do $(BIN)/python $$program $(ARGS) || exit 1; done
 
 java: ## print the Java home that the tests use, installing one where that is possible
 	@tools/ensure-java
+
+s3: ## print the S3-compatible server that the tests use, building it where Go is there
+	@tools/ensure-s3
+
+azure: ## print the emulator of Azure for the tests of az://, installing it where npm is there
+	@tools/ensure-azure
 
 lock: ## renew requirements.lock from pyproject.toml
 	@tools/lock $(ARGS)

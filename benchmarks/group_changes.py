@@ -83,7 +83,7 @@ def _crashes(url: str, size: Size) -> Row:
 
 
 async def _crash_once(url: str, group: str) -> float:
-    """How many ms behind the end of the session."""
+    """How many ms behind the end of the session, which begins with the last that it asked, not with the answer."""
     async with Member(url, group, "lives") as lives, Member(url, group, "dies") as dies:
         for member in (lives, dies):
             await member.join("few", auto_offset_reset="earliest", session_timeout_ms=_SESSION_MS)
@@ -91,8 +91,8 @@ async def _crash_once(url: str, group: str) -> float:
             for member in (lives, dies):
                 await member.poll(0)
                 await member.commit()
-        await dies.poll(0)
         dead = perf_counter()
+        await dies.poll(0)
         seen = 0
         while len(await lives.owned()) < 2:  # noqa: PLR2004 - of its topic
             seen += len(json.loads(await lives.poll(_POLL_MS)))

@@ -6,7 +6,7 @@ Unlike wrk it waits for the answer to everything it sent: what is stored must be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final
 from urllib.parse import urlsplit
@@ -35,13 +35,18 @@ def wrap_requests(url: str, requests: Requests) -> list[bytes]:
 
 def drive_python(url: str, requests: Requests, *, connections: int, seconds: float) -> HttpLoad:
     """The same as `drive_wrk`."""
-    at = urlsplit(url)
     wrapped = wrap_requests(url, requests)
+    return drive_callers(url, lambda place: Caller(wrapped, place), connections=connections, seconds=seconds)
+
+
+def drive_callers(url: str, make: Callable[[int], Caller], *, connections: int, seconds: float) -> HttpLoad:
+    """So many callers, each over a connection of its own."""
+    at = urlsplit(url)
 
     async def run() -> HttpLoad:
         loop = asyncio.get_running_loop()
         callers = [
-            (await loop.create_connection(lambda place=place: _Caller(wrapped, place), at.hostname, at.port))[1]
+            (await loop.create_connection(lambda place=place: make(place), at.hostname, at.port))[1]
             for place in range(connections)
         ]
         began = perf_counter()
@@ -54,7 +59,7 @@ def drive_python(url: str, requests: Requests, *, connections: int, seconds: flo
     return run_loop(run)
 
 
-class _Caller(asyncio.Protocol):
+class Caller(asyncio.Protocol):
     """One connection, which sends its next request when the one before is answered; at least one."""
 
     def __init__(self, requests: Sequence[bytes], place: int) -> None:
@@ -100,7 +105,11 @@ class _Caller(asyncio.Protocol):
     def _send(self) -> None:
         self._place += 1
         self._sent = perf_counter()
-        self._transport.write(self._requests[self._place % len(self._requests)])
+        self._transport.write(self.take(self._place))
+
+    def take(self, place: int) -> bytes:
+        """The request with this number."""
+        return self._requests[place % len(self._requests)]
 
 
 def _content_length(head: bytes) -> int:

@@ -12,7 +12,18 @@ from pathlib import Path
 from benchmarks.rows import Param, Row
 from benchmarks.wrk import PROGRAM
 
-_LIBRARIES = ("lakelog", "pyarrow", "deltalake", "msgspec", "mmh3", "murmurhash2", "uvloop", "uvicorn", "httptools")
+_LIBRARIES = (
+    "lakelog",
+    "pyarrow",
+    "deltalake",
+    "pyspark",
+    "msgspec",
+    "mmh3",
+    "murmurhash2",
+    "uvloop",
+    "uvicorn",
+    "httptools",
+)
 
 
 def describe_machine(place: Path) -> Row:

@@ -40,6 +40,17 @@ class Size:
     members: int
     #: that a large group shares out
     shared_partitions: int
+    #: files that a compaction finds, of `pool` records each, and small ones
+    files_large: int
+    files_small: int
+    #: files that retention looks at
+    files_retained: int
+    #: commits to one table
+    soaked: int
+    #: of a topic, and a hundred times as many of another
+    retained_files: int
+    #: topics that are all written to
+    busy_topics: int
     #: when a benchmark is taken for hung
     most_seconds: float
 
@@ -63,6 +74,12 @@ SIZES = {
         idle_polls=20,
         members=5,
         shared_partitions=20,
+        files_large=16,
+        files_small=40,
+        files_retained=400,
+        soaked=200,
+        retained_files=8,
+        busy_topics=10,
         most_seconds=40,
     ),
     "quick": Size(
@@ -83,6 +100,12 @@ SIZES = {
         idle_polls=1_000,
         members=50,
         shared_partitions=200,
+        files_large=32,
+        files_small=5_000,
+        files_retained=100_000,
+        soaked=10_000,
+        retained_files=200,
+        busy_topics=200,
         most_seconds=300,
     ),
     "full": Size(
@@ -103,6 +126,12 @@ SIZES = {
         idle_polls=1_000,
         members=50,
         shared_partitions=200,
+        files_large=64,
+        files_small=5_000,
+        files_retained=100_000,
+        soaked=100_000,
+        retained_files=1_000,
+        busy_topics=200,
         most_seconds=1_200,
     ),
 }

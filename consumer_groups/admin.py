@@ -1,6 +1,7 @@
 """Groups seen and set from outside: what there is of one, its offsets, its end.
 
-Nothing here speaks for a member, so what it sets is refused while members read.
+Nothing here speaks for a member, so what it sets is refused while members read. Where it has a group begin, the group
+begins: what was marked as a dead letter is delivered again, and what was tried in vain is tried anew.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from consumer_groups.commits import Commitment, check_commitment, check_partitio
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import GroupNotEmpty, InvalidOffset, PartitionUnavailable, UnknownGroup
-from consumer_groups.offset_records import put_offset
+from consumer_groups.offset_records import drop_skips, put_offset
 from consumer_groups.progress import Progress, take_progress
 from consumer_groups.rebalance import choose_assignor
 from consumer_groups.records import MemberRecord, OffsetRecord, gone
 from consumer_groups.state import Group, Groups
+from consumer_groups.trying import forget_attempts
 from delta_log.names import check_id
 from delta_log.types import PartitionOffsets
 
@@ -27,13 +29,14 @@ State = Literal["Empty", "Stable", "Reconciling", "Dead"]
 
 
 class GroupSummary(NamedTuple):
-    """`assignor` is None where nobody subscribes."""
+    """`assignor` is None where nobody subscribes; `dead_letter_topics` are those that its members named, or filled."""
 
     group: str
     state: State
     generation: int
     assignor: str | None
     members: int
+    dead_letter_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,8 @@ def list_groups(groups: Groups) -> list[GroupSummary]:
 def summarize_group(group: Group) -> GroupSummary:
     subscribers = [group.members[member_id] for member_id in group.holdings]
     assignor = choose_assignor(subscribers) if subscribers else None
-    return GroupSummary(group.name, state_of(group), group.generation, assignor, len(group.members))
+    state, letters = state_of(group), group.dead_letter_topics
+    return GroupSummary(group.name, state, group.generation, assignor, len(group.members), letters)
 
 
 def state_of(group: Group) -> State:
@@ -125,6 +129,7 @@ def decide_put_offsets(
         topic = check_partition(cluster, partition)
         check_commitment(group, partition, each, offsets.get(partition))
         put_offset(draft, partition, topic.topic_id, each.next_offset, each.metadata)
+        _forget(draft, partition, topic.topic_id)
     return draft.decide(None)
 
 
@@ -144,8 +149,15 @@ def decide_reset(
         before = group.committed(topic.topic_id, partition.partition)
         after = _resolve(group, partition, target, before, known)
         put_offset(draft, partition, topic.topic_id, after)
+        _forget(draft, partition, topic.topic_id)
         resets[partition] = Reset(before, after)
     return draft.decide(resets)
+
+
+def _forget(draft: Draft, partition: TopicPartition, topic_id: str) -> None:
+    """It begins."""
+    drop_skips(draft, topic_id, partition.partition)
+    forget_attempts(draft, partition, topic_id)
 
 
 def _resolve(

@@ -16,6 +16,7 @@ from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import (
     DeliveryForgotten,
+    IllegalState,
     InvalidOffset,
     MetadataTooLarge,
     NotAssigned,
@@ -83,7 +84,7 @@ def decide_commit(
     else:
         for partition, each in command.offsets.items():
             topic = check_partition(cluster, partition)
-            _check_owner(group, member, partition, topic, command.generation)
+            check_owner(group, member, partition, topic, command.generation)
             check_commitment(group, partition, each, offsets.get(partition))
             put_offset(draft, partition, topic.topic_id, each.next_offset, each.metadata)
         committed = {partition: each.next_offset for partition, each in command.offsets.items()}
@@ -96,6 +97,8 @@ def decide_commit(
 def decide_seek(group: Group, command: Seek, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[None]:
     """Read on elsewhere. An offset that the log does not have is for the reset policy, when it is read, as in Kafka."""
     member = asking(group, command.member_id, command.generation)
+    if command.received is not None and command.received < group.presences[member.member_id].came:
+        raise IllegalState(group.name, member.member_id, "it asked for this before it was given what it has by now")
     held = group.holdings.get(member.member_id)
     draft = Draft(group, cluster, now_ms)
     placed: dict[TopicPartition, tuple[str, int]] = {}
@@ -151,7 +154,7 @@ def check_commitment(
         raise MetadataTooLarge(group.name, *partition, size, METADATA_BYTES_MAX)
 
 
-def _check_owner(
+def check_owner(
     group: Group, member: MemberRecord, partition: TopicPartition, topic: Topic, generation: int | None
 ) -> None:
     """What nobody owns with the group, a member may commit that is assigned it by itself."""
@@ -184,6 +187,7 @@ def _commit_delivered(draft: Draft, member: MemberRecord, command: Commit) -> di
         done, since_sought = place.done(came_back=back)
         if done is None or topic is None or topic.topic_id != place.topic_id:
             continue
+        done = group.past_skips(topic.topic_id, partition.partition, done)
         owner = group.owners.get(partition)
         if owner == member.member_id:
             _check_generation(group, member, partition, generation)

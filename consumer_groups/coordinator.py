@@ -26,7 +26,9 @@ from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster
 from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek, read_committed
 from consumer_groups.decision import Decision, begin, hear
-from consumer_groups.durable import DurableGroups
+from consumer_groups.durable import Asked, DurableGroups
+from consumer_groups.giving_up import GiveUp
+from consumer_groups.lettering import GivenUp
 from consumer_groups.membership import (
     Beaten,
     Heartbeat,
@@ -59,8 +61,10 @@ from consumer_groups.subscribing import (
 )
 from consumer_groups.tending import Tending
 from consumer_groups.topics import LogOffsets
+from consumer_groups.transacting import Moved, join_moved
 from consumer_groups.upkeep import OFFSETS_RETENTION_MS
-from delta_log import Ledger, Log
+from delta_log import Appended, Ledger, Log, Prepared
+from delta_log.ledger import Decide
 
 _THREADS: Final = 4
 _CLOSING_S: Final = 5.0
@@ -217,11 +221,31 @@ class Coordinator:
         self._durable.meter.seconds.add(time.perf_counter() - began)
         return answer
 
+    async def give_up(self, group: str, command: GiveUp) -> Answer[tuple[GivenUp, ...]]:
+        """Make records dead letters, and pass them: all of them, or none. What was given up before stays as it is."""
+        decision = await self._tending.letters.give_up(group, command)
+        return Answer(decision.reply, decision.generation)
+
     async def seek(self, group: str, command: Seek) -> Answer[None]:
         return await self._do_at(group, command, decide_seek)
 
     async def committed(self, group: str, partitions: tuple[TopicPartition, ...]) -> Answer[Offsets]:
         return await self._look(group, lambda known: read_committed(known, partitions, self._tending.cluster))
+
+    async def check_moved(self, moved: Sequence[Moved]) -> None:
+        """Refuse what a transaction could not commit now."""
+        for each in join_moved(moved):
+            await self._look(each.group, self._moving(each))
+
+    async def commit_with(
+        self, moved: Sequence[Moved], appends: Sequence[Prepared], last_word: Decide
+    ) -> Sequence[Appended]:
+        """Offsets of groups and the records of a transaction: all of it is stored, or nothing."""
+        asked = [Asked(each.group, self._moving(each), each.member_id) for each in join_moved(moved)]
+        return (await self._durable.do_beside(asked, appends, last_word))[1]
+
+    def _moving(self, moved: Moved) -> Callable[[Group], Decision[Any]]:
+        return lambda known: moved.decide(known, self._tending.cluster, self._offsets, self._clock_ms())
 
     # --- groups from outside
 
@@ -238,7 +262,8 @@ class Coordinator:
             most_partitions -= partitions if fits else 0
             samples.append(GroupSample(admin.summarize_group(group), take_progress(group) if fits else None))
         meter = self._durable.meter
-        return GroupStatistics(len(names), tuple(samples), meter.commits, meter.rebalances, meter.seconds.freeze())
+        counts = meter.commits, meter.rebalances, meter.given_up
+        return GroupStatistics(len(names), tuple(samples), *counts, meter.seconds.freeze())
 
     async def describe(self, group: str) -> Answer[GroupDescription]:
         return await self._look(group, admin.describe_group)

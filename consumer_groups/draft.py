@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from consumer_groups.assignment import TopicPartition
+from consumer_groups.attempts import Attempts
 from consumer_groups.cluster import Cluster
 from consumer_groups.decision import Decision
 from consumer_groups.presence import Gained, Note, Place, Presence, RevokeBy
 from consumer_groups.records import (
+    AttemptsRecord,
     GroupRecord,
     Key,
     MemberRecord,
@@ -28,6 +30,7 @@ from consumer_groups.state import Group, Holding, assignment_record
 
 Reply = TypeVar("Reply")
 _NOBODY = Presence(answer=-1)
+_MOST_LETTER_TOPICS: Final = 10
 
 
 class Draft:
@@ -39,6 +42,7 @@ class Draft:
         self.now_ms = now_ms
         self.generation = group.generation
         self.empty_since_ms = group.empty_since_ms
+        self.dead_letter_topics = group.dead_letter_topics
         self.members: Mapping[str, MemberRecord] = group.members
         self.wanted: Mapping[TopicPartition, str] = group.wanted
         self.topics: Mapping[str, TopicRecord] = group.topics
@@ -77,6 +81,12 @@ class Draft:
             return record if isinstance(record, PositionRecord) else None
         return self.group.positions.get((topic_id, partition))
 
+    def attempts(self, topic_id: str, partition: int) -> Attempts:
+        record = self._records.get(("attempts", self.group.name, topic_id, partition))
+        if record is not None:
+            return Attempts(record.stretches if isinstance(record, AttemptsRecord) else ())
+        return self.group.attempts_at(topic_id, partition)
+
     # --- what is to be
 
     def put(self, record: Record) -> None:
@@ -96,6 +106,11 @@ class Draft:
         self.drop(("member", self.group.name, member_id))
         if not self.members:
             self.empty_since_ms = self.now_ms
+
+    def note_dead_letters(self, topic: str) -> None:
+        """The latest of these topics are remembered."""
+        if topic not in self.dead_letter_topics:
+            self.dead_letter_topics = (*self.dead_letter_topics, topic)[-_MOST_LETTER_TOPICS:]
 
     def put_topics(self, topics: Mapping[str, TopicRecord]) -> None:
         """The topics that the assignment knows from now on."""
@@ -175,7 +190,14 @@ class Draft:
         """All of it as records, without those that change nothing."""
         woken = {member_id for member_id in self._holdings if self._put_holding(member_id)}
         if self._records:
-            self.put(GroupRecord(group=self.group.name, generation=self.generation, empty_since_ms=self.empty_since_ms))
+            self.put(
+                GroupRecord(
+                    group=self.group.name,
+                    generation=self.generation,
+                    empty_since_ms=self.empty_since_ms,
+                    dead_letter_topics=self.dead_letter_topics,
+                )
+            )
         table = self.group.table
         records = tuple(record for key, record in self._records.items() if (table.get(key) or gone(key)) != record)
         gains = [Gained(member_id, tuple(its)) for member_id, its in self._gained.items() if its]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from consumer_groups.decision import Decision, apply, hear, undo
@@ -21,8 +22,9 @@ from consumer_groups.records import Record
 from consumer_groups.state import Group, Groups
 from consumer_groups.statistics import GroupMeter
 from consumer_groups.storage import row_of
-from delta_log import LakelogError, Ledger
+from delta_log import Appended, LakelogError, Ledger, Prepared
 from delta_log.errors import Closed
+from delta_log.ledger import Decide
 
 T = TypeVar("T")
 #: A disk that lets nothing end for so long has kept members from being answered, and so from asking again.
@@ -34,6 +36,15 @@ class Listener(Protocol):
 
     def applied(self, decision: Decision[Any], /) -> None: ...
     def taken_back(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be decided of one group, among others. `member_id`: who asks, and so lives."""
+
+    group: str
+    decide: Callable[[Group], Decision[Any]]
+    member_id: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -78,23 +89,47 @@ class DurableGroups:
         """
         while self._mended is not None:
             await asyncio.shield(self._mended)
-        known = self.groups.get(group)
-        generation = known.generation
-        try:
-            decision = decide(known)
-        except LakelogError:
-            if member_id is not None:
-                hear(self.groups, group, member_id, self._clock_ms())
-            await self._settled(group)
-            raise
+        generation = self.groups.get(group).generation
+        decision = await self._decide(group, decide, member_id)
         if decision.records:
-            self._write(decision)
+            self._write([decision])
         else:
             self.note(decision)
         await self._settled(group)
         if decision.records:
             self.meter.stored(decision, generation)
         return decision
+
+    async def do_beside(
+        self, asked: Sequence[Asked], appends: Sequence[Prepared], last_word: Decide | None = None
+    ) -> tuple[list[Decision[Any]], tuple[Appended, ...]]:
+        """Decisions, one for each of some groups, and records for topics as one unit: all of it is stored, or nothing.
+
+        The first refusal refuses all. `last_word` is asked in the unit's turn at the journal: see `delta_log.ledger`.
+        """
+        if not asked:
+            raise ValueError("a unit of this line needs a decision, which is taken back with it")
+        while self._mended is not None:
+            await asyncio.shield(self._mended)
+        before = [self.groups.get(each.group).generation for each in asked]
+        decisions = [await self._decide(each.group, each.decide, each.member_id) for each in asked]
+        stored = self._write(decisions, appends, last_word)
+        outcomes = [self._last[decision.group].outcome for decision in decisions]
+        for outcome in outcomes:
+            await asyncio.shield(outcome)
+        for decision, generation in zip(decisions, before, strict=True):
+            self.meter.stored(decision, generation)
+        return decisions, await stored
+
+    async def _decide(self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None) -> Decision[T]:
+        """It waits for nothing, but for a refusal: what that rests on may fail."""
+        try:
+            return decide(self.groups.get(group))
+        except LakelogError:
+            if member_id is not None:
+                hear(self.groups, group, member_id, self._clock_ms())
+            await self._settled(group)
+            raise
 
     def note(self, decision: Decision[Any]) -> None:
         """Apply a decision without records: one that rests on nothing that is not durable, or whose loss is no harm."""
@@ -114,19 +149,24 @@ class DurableGroups:
         if change is not None:
             await asyncio.shield(change.outcome)
 
-    def _write(self, decision: Decision[Any]) -> None:
-        stored = self._ledger.queue_up([row_of(record) for record in decision.records])
-        self._number += 1
-        outcome = asyncio.get_running_loop().create_future()
-        change = Change(self._number, decision.group, apply(self.groups, decision), outcome)
-        self._last[decision.group] = change
-        if not self._under_way:
-            self._moved_s = time.monotonic()
-        self._under_way += 1
-        stored.add_done_callback(lambda done: self._settle(change, done))
-        self._listener.applied(decision)
+    def _write(
+        self, decisions: Sequence[Decision[Any]], appends: Sequence[Prepared] = (), last_word: Decide | None = None
+    ) -> asyncio.Future[tuple[Appended, ...]]:
+        rows = [row_of(record) for decision in decisions for record in decision.records]
+        stored = self._ledger.queue_up(rows, appends, decide=last_word)
+        for decision in decisions:
+            self._number += 1
+            outcome = asyncio.get_running_loop().create_future()
+            change = Change(self._number, decision.group, apply(self.groups, decision), outcome)
+            self._last[decision.group] = change
+            if not self._under_way:
+                self._moved_s = time.monotonic()
+            self._under_way += 1
+            stored.add_done_callback(partial(self._settle, change))
+            self._listener.applied(decision)
+        return stored
 
-    def _settle(self, change: Change, stored: asyncio.Future[None]) -> None:
+    def _settle(self, change: Change, stored: asyncio.Future[Any]) -> None:
         """After a failure all that is under way is waited for: some of it may have been queued up before."""
         self.was_stuck |= self.stuck
         self._under_way -= 1

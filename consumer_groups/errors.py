@@ -17,6 +17,7 @@
     │       │   └── NotAssigned                seeking in a partition that is not assigned
     │       ├── InvalidPattern          42205  no regular expression as RE2 has them
     │       ├── InvalidOffset           42206  outside of what the log has, or no offset
+    │       │   └── NotOpen                    a dead letter that is outside, or that the group has passed
     │       ├── MetadataTooLarge        42207
     │       ├── NoOffset                40905  nothing is committed and auto.offset.reset is none
     │       ├── UnknownGroup            40404
@@ -145,6 +146,15 @@ class InvalidOffset(GroupError):
         super().__init__(
             group, f"offset {offset!r} of {topic}-{partition} is out of range: the next to read is {least} to {most}"
         )
+
+
+class NotOpen(InvalidOffset):
+    """Knows the range of what can become a dead letter."""
+
+    def __init__(self, group: str, topic: str, partition: int, offset: int, least: int, most: int) -> None:
+        super().__init__(group, topic, partition, offset, least, most)
+        what = f"offset {offset} of {topic}-{partition} cannot be a dead letter of {group!r}"
+        self.args = (f"{what}: what the group has not passed is {least} to {most}",)
 
 
 class MetadataTooLarge(GroupError):

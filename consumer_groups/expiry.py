@@ -21,6 +21,7 @@ from consumer_groups.presence import AutoCommitted, Presence
 from consumer_groups.rebalance import release_all, release_revoked, retarget
 from consumer_groups.records import MemberRecord
 from consumer_groups.state import Group
+from consumer_groups.trying import count_attempts
 
 
 def next_deadline(group: Group) -> int | None:
@@ -50,9 +51,11 @@ def decide_expiry(group: Group, cluster: Cluster, now_ms: int) -> Decision[tuple
         member = group.members[member_id]
         if _is_due(_session_end(member, presence), now_ms):
             remove(draft, member, came_back=False)
+            count_attempts(draft, member)
             expired.append(member_id)
         elif _is_due(_poll_end(group, member, presence), now_ms):
             release_all(draft, member, came_back=False)
+            count_attempts(draft, member)
             draft.put_member(msgspec.structs.replace(member, standing="lapsed"))
             lapsed.append(member)
     if expired or lapsed:
@@ -84,6 +87,8 @@ def _session_end(member: MemberRecord, presence: Presence) -> int | None:
 
 def _poll_end(group: Group, member: MemberRecord, presence: Presence) -> int | None:
     if presence.polled_at_ms is None or member.standing != "active" or member.member_id not in group.holdings:
+        return None
+    if not member.options.polls:
         return None
     polled_at_ms = max(presence.polled_at_ms, presence.polling_until_ms or 0)
     return polled_at_ms + member.options.max_poll_interval_ms

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from consumer_groups.polling import Read
+from consumer_groups.last_tries import Read
 from consumer_groups.reading import Room
 from delta_log import LakelogError, Log
 
@@ -37,8 +37,11 @@ class Gathering:
     def count(self, log: Log, reads: Sequence[Read], room: Room) -> bool:
         """Whether there is enough to be given, or no room for more. Run in a thread.
 
-        What cannot be counted is enough: whoever reads it is told why.
+        What cannot be counted is enough: whoever reads it is told why. So is what ends before a record that is to be
+        passed over, or is given alone: waiting brings no more of it.
         """
+        if any(read.limit is not None for read in reads):
+            return True
         self._counted = {read: self._counted.get(read) or Counted(read.offset) for read in reads}
         wanted = min(self._min_bytes, room.bytes)
         for read, counted in self._counted.items():

@@ -76,5 +76,10 @@ def _check_rebuilt(group: Group) -> None:
         other = Groups(records).get(group.name)
         for what in ("table", "generation", "members", "statics", "holdings", "topics", "owners", "wanted"):
             _law(getattr(other, what) == getattr(group, what), "a rebuilt group is the same", what)
-        for what in ("offsets", "positions", "empty_since_ms"):
+        for what in ("offsets", "positions", "skips", "empty_since_ms", "dead_letter_topics"):
             _law(getattr(other, what) == getattr(group, what), "a rebuilt group is the same", what)
+        _law(_attempts(other) == _attempts(group), "a rebuilt group is the same", "attempts")
+
+
+def _attempts(group: Group) -> object:
+    return {key: each.stretches for key, each in group.attempts.items()}

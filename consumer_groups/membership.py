@@ -18,10 +18,11 @@ from consumer_groups.draft import Draft
 from consumer_groups.errors import NameTaken, StaleGeneration, UnknownInstance
 from consumer_groups.offset_records import commit_all_owed
 from consumer_groups.options import Options
-from consumer_groups.presence import Heard
+from consumer_groups.presence import Heard, Settled
 from consumer_groups.rebalance import let_go, release_all, release_revoked, retarget
 from consumer_groups.records import MemberRecord
 from consumer_groups.state import Group
+from consumer_groups.trying import count_attempts
 from delta_log.names import check_id
 
 
@@ -41,12 +42,17 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A static member leaves its partitions to its successor, for a session, unless it goes `for_good`."""
+    """A static member leaves its partitions to its successor, for a session, unless it goes `for_good`.
+
+    One that `failed` says that what it has in hand was tried in vain: what it was given behind the answer `done`.
+    """
 
     member_id: str
     for_good: bool = False
     generation: int | None = None
     received: int | None = None
+    failed: bool = False
+    done: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,8 @@ def decide_join(group: Group, command: Join, cluster: Cluster, now_ms: int) -> D
         raise NameTaken(group.name, command.member_id)
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(command.member_id, now_ms, begins=True))
+    if command.options.dead_letter_topic is not None:
+        draft.note_dead_letters(command.options.dead_letter_topic)
     record = MemberRecord(
         group=group.name,
         member_id=command.member_id,
@@ -110,20 +118,22 @@ def decide_join(group: Group, command: Join, cluster: Cluster, now_ms: int) -> D
 
 
 def decide_leave(group: Group, command: Leave, cluster: Cluster, now_ms: int) -> Decision[None]:
-    """All that was delivered is done with, as the member says so itself."""
+    """All that was delivered is done with, as the member says so itself; or it failed."""
     away = group.members.get(command.member_id)
     if away is None or away.standing != "away" or not command.for_good:
         member = asking(group, command.member_id, command.generation)
     else:
         member = away
     draft = Draft(group, cluster, now_ms)
-    back = came_back(group, member.member_id, command.received)
+    back = came_back(group, member.member_id, command.received) and not command.failed
     held = draft.holding(member.member_id)
     if held is None or member.options.group_instance_id is None or command.for_good:
         remove(draft, member, came_back=back)
+        _end(draft, member, command)
         retarget(draft)
         return draft.decide(None)
     commit_all_owed(draft, member, came_back=back)
+    _end(draft, member, command)
     gone = msgspec.structs.replace(member, standing="away")
     draft.put_member(gone)
     draft.notes.append(Heard(member.member_id, now_ms))
@@ -153,10 +163,19 @@ def remove(draft: Draft, member: MemberRecord, *, came_back: bool) -> None:
     draft.drop_member(member.member_id)
 
 
+def _end(draft: Draft, member: MemberRecord, command: Leave) -> None:
+    """What becomes of what it has in hand."""
+    if command.failed:
+        count_attempts(draft, member, done=command.done, received=command.received)
+    else:
+        draft.notes.append(Settled(member.member_id))
+
+
 def _succeed(draft: Draft, old: MemberRecord, new: MemberRecord) -> None:
     """The successor owns what its predecessor owned, and goes on from what is committed. The past is fenced."""
     if not old.subscribed or old.standing == "lapsed":
         release_all(draft, old, came_back=False)
+        count_attempts(draft, old)
     draft.drop_member(old.member_id)
     draft.generation += 1
     draft.put_member(
@@ -168,6 +187,7 @@ def _succeed(draft: Draft, old: MemberRecord, new: MemberRecord) -> None:
     if held is not None:
         for partition in [*held.assigned, *held.revoking]:
             let_go(draft, old, partition, came_back=False)
+        count_attempts(draft, old)
         draft.pass_holding(old.member_id, new.member_id)
         given_up = draft.hold(new.member_id).revoking
         release_revoked(draft, draft.members[new.member_id], given_up, came_back=False)

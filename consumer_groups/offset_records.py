@@ -1,7 +1,8 @@
 """Where a partition is read from, and how that is kept.
 
     a member reads on at    what it sought, else where the reset policy began, else what is committed
-    a commit                takes away what stood above it
+    a commit                takes away what stood above it, the marks of dead letters that it passes, and what was
+                            counted there
     an owner that goes      takes what it sought with it; the next begins at what is committed
 
 It knows records and a draft. It must not know who may commit, or when.
@@ -17,8 +18,10 @@ from consumer_groups.assignment import TopicPartition
 from consumer_groups.draft import Draft
 from consumer_groups.records import MemberRecord, OffsetRecord, PositionRecord
 from consumer_groups.state import Group
+from consumer_groups.trying import forget_attempts
 
 METADATA_BYTES_MAX: Final = 4096
+_NOBODY_READS: Final = 2**63
 
 
 def start_of(group: Group, member_id: str, topic_id: str, partition: int) -> int | None:
@@ -59,6 +62,10 @@ def put_offset(
             committed_at_ms=draft.now_ms,
         )
     )
+    if (topic_id, partition.partition) in draft.group.skips:
+        passed = min(next_offset, _behind_readers(draft, partition, topic_id))
+        drop_skips(draft, topic_id, partition.partition, below=passed)
+    forget_attempts(draft, partition, topic_id, below=next_offset)
     above = draft.position(topic_id, partition.partition)
     if above is None:
         return
@@ -66,6 +73,26 @@ def put_offset(
         draft.put(msgspec.structs.replace(above, resolved=None))
     else:
         draft.drop(above.key)
+
+
+def drop_skips(draft: Draft, topic_id: str, partition: int, *, below: int | None = None) -> None:
+    """What is marked as a dead letter there: nobody comes to it any more, or it is to be delivered again."""
+    for offset in draft.group.skips.get((topic_id, partition), ()):
+        if below is None or offset < below:
+            draft.drop(("skip", draft.group.name, topic_id, partition, offset))
+
+
+def _behind_readers(draft: Draft, partition: TopicPartition, topic_id: str) -> int:
+    """Where any member reads on, or would if its last answer was lost: what is marked from there on stays so."""
+    places = (presence.places.get(partition) for presence in draft.group.presences.values())
+    ahead = (
+        offset
+        for place in places
+        if place is not None and place.topic_id == topic_id
+        for offset in (place.position, place.before)
+        if offset is not None
+    )
+    return min(ahead, default=_NOBODY_READS)
 
 
 def put_resolved(draft: Draft, partition: TopicPartition, topic_id: str, offset: int) -> None:
@@ -116,6 +143,8 @@ def commit_owed(draft: Draft, member: MemberRecord, partition: TopicPartition, *
     if member.manual is not None and draft.owner(partition) is not None:
         return
     done, since_sought = place.done(came_back=came_back)
+    if done is not None:
+        done = draft.group.past_skips(place.topic_id, partition.partition, done)
     committed = draft.committed(place.topic_id, partition.partition)
     if done is None or done == committed:
         return

@@ -52,7 +52,14 @@ class Options(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_",
     group_instance_id: str | None = None
     partition_assignment_strategy: tuple[str, ...] = ("range",)
     dead_letter_topic: str | None = None
-    max_delivery_attempts: int | None = None
+    max_delivery_attempts: int | None = 10
+    polls: bool = True
+
+    @property
+    def most_attempts(self) -> int | None:
+        """None for ever: it was asked for, or its member came when that was the default."""
+        most = self.max_delivery_attempts
+        return None if most is None or most <= 0 else most
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,11 @@ def _topic(given: object) -> str | None:
     return str(given)
 
 
+def _attempts(given: object) -> int | None:
+    found = Whole(-1, 1_000_000)(given)
+    return found or None
+
+
 def _whole(name: str, least: int, most: int, doc: str) -> Option:
     check = Whole(least, most)
     return Option(name, check, str(check), doc)
@@ -168,7 +180,13 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "how partitions are given out: the one that most members want",
         ),
         Option("dead.letter.topic", _topic, "the name of a topic", "where records go that could not be processed"),
-        _whole("max.delivery.attempts", 1, 1_000_000, "how often a record is delivered before it is a dead letter"),
+        Option(
+            "max.delivery.attempts",
+            _attempts,
+            "a whole number, 1 to 1000000, or -1 for ever",
+            "how often a record is given to members that go without having come back, before it is a dead letter",
+        ),
+        Option("polls", _flag, "true or false", "whether it reads by polls; else heartbeats alone give up what it has"),
     )
 }
 

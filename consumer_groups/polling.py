@@ -20,10 +20,11 @@ from consumer_groups.cluster import Cluster, Offsets, Topic
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import NoOffset
+from consumer_groups.last_tries import Read, Spoiled, bound, choose
 from consumer_groups.membership import asking, came_back
 from consumer_groups.offset_records import beneath, commit_all_owed, put_resolved, put_sought, start_of
 from consumer_groups.options import Options
-from consumer_groups.presence import AutoCommitted, Delivered, Idle, Placed, Polling
+from consumer_groups.presence import AutoCommitted, Delivered, Idle, Placed, Polling, Tried
 from consumer_groups.rebalance import release_revoked, retarget
 from consumer_groups.records import MemberRecord
 from consumer_groups.reset_policy import At, resolve_policy
@@ -32,13 +33,17 @@ from delta_log.types import PartitionOffsets
 
 #: The generation of what is not owned with the group.
 MANUAL: Final = -1
+#: Numbers of answers that are left out where one did arrive that was taken back: by that its member sees that nobody
+#: knows where it is, and says so. Two, as one is missing wherever an answer was lost.
+_LEFT_OUT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
     """Of what is `paused` nothing is given now.
 
-    With `keeps` it gives up nothing by polling: the client does so by a heartbeat, when it is done.
+    With `keeps` it gives up nothing by polling: the client does so by a heartbeat, when it is done. Who reads ahead
+    says what it is `done` with: the number of the last answer of which it has nothing in hand.
     """
 
     member_id: str
@@ -47,6 +52,15 @@ class Poll:
     received: int | None = None
     paused: frozenset[TopicPartition] = frozenset()
     keeps: bool = False
+    done: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A poll of a member with these `options`; `answer` is the number of the last answer that was given before it."""
+
+    options: Options
+    answer: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +73,6 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """Read on from `offset`. `epoch` is the generation in which the member was given the partition."""
-
-    partition: TopicPartition
-    topic_id: str
-    epoch: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class Lookup:
     partition: TopicPartition
     timestamp_ms: int
@@ -76,11 +80,17 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
-    """In the order of their turns: `reads` have records, `waits` have none yet, `lookups` need a place to begin."""
+    """In the order of their turns: `reads` have records, `waits` have none yet, `lookups` need a place to begin.
+
+    What is `spoiled` is to be made a dead letter before its partition is read on. With `last_try` what comes next is
+    given for the last time: it is alone in `reads`, or in none, as the member has more in hand.
+    """
 
     reads: tuple[Read, ...]
     waits: tuple[Read, ...]
     lookups: tuple[Lookup, ...]
+    spoiled: tuple[Spoiled, ...] = ()
+    last_try: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +109,7 @@ class Delivery:
     answer: int
 
 
-def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> Decision[Options]:
-    """Answers what the member was told when it was created, as of this poll."""
+def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> Decision[Begun]:
     member = asking(group, command.member_id, command.generation)
     presence = group.presences[member.member_id]
     draft = Draft(group, cluster, now_ms)
@@ -115,8 +124,12 @@ def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> D
     held = draft.holding(member.member_id)
     if held is not None and held.revoking and not command.keeps:
         release_revoked(draft, member, held.revoking, came_back=not lost)
-    draft.notes.insert(0, Polling(member.member_id, now_ms, command.until_ms, lost, command.keeps))
-    return draft.decide(options)
+    arrived = command.received is not None and not lost
+    left_out = _LEFT_OUT if arrived and presence.took_back else 0
+    in_hand = command.done is not None and command.done < (command.received or 0)
+    came = Polling(member.member_id, now_ms, command.until_ms, lost, command.keeps, left_out, command.done, in_hand)
+    draft.notes.insert(0, came)
+    return draft.decide(Begun(options, presence.answer + left_out))
 
 
 def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[FetchPlan]:
@@ -126,6 +139,7 @@ def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offset
     reads: list[Read] = []
     waits: list[Read] = []
     lookups: list[Lookup] = []
+    spoiled: list[Spoiled] = []
     placed: dict[TopicPartition, tuple[str, int]] = {}
     for partition, epoch in _in_turn(group, member):
         topic, known = cluster.get(partition.topic), offsets.get(partition)
@@ -142,36 +156,52 @@ def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offset
                 put_sought(draft, member.member_id, partition, topic.topic_id, position)
             else:
                 put_resolved(draft, partition, topic.topic_id, position)
+        position = group.past_skips(topic.topic_id, partition.partition, position)
         place = group.presences[member.member_id].places.get(partition)
         if place is None or (place.topic_id, place.position) != (topic.topic_id, position):
             placed[partition] = topic.topic_id, position
-        read = Read(partition, topic.topic_id, epoch, position)
-        (reads if position < known.end_offset else waits).append(read)
+        read = bound(group, member, Read(partition, topic.topic_id, epoch, position))
+        if isinstance(read, Spoiled):
+            spoiled.append(read)
+        else:
+            (reads if position < known.end_offset else waits).append(read)
     if placed:
         draft.notes.append(Placed(member.member_id, placed))
-    return draft.decide(FetchPlan(tuple(reads), tuple(waits), tuple(lookups)))
+    given, last_try = choose(reads, group.presences[member.member_id])
+    return draft.decide(FetchPlan(given, tuple(waits), tuple(lookups), tuple(spoiled), last_try))
 
 
 def decide_delivery(
-    group: Group, member_id: str, taken: tuple[Taken, ...], cluster: Cluster, now_ms: int
+    group: Group, member_id: str, taken: tuple[Taken, ...], cluster: Cluster, now_ms: int, since: int | None = None
 ) -> Decision[Delivery]:
-    """Ends the poll if anything is accepted; `decide_idle` ends one without."""
+    """Ends the poll if anything is accepted; `decide_idle` ends one without.
+
+    `since` is the last answer that was given before it began. Where there is a later one, that is another poll's, of
+    which nobody knows whether it arrived: nothing is given behind it.
+    """
     member = asking(group, member_id)
     presence, held = group.presences[member_id], group.holdings.get(member_id)
     accepted: list[Taken] = []
-    for each in taken:
+    for each in taken if since in {None, presence.answer} else ():
         partition = each.read.partition
         topic, place = cluster.get(partition.topic), presence.places.get(partition)
         manual = member.manual is not None and tuple(partition) in member.manual
         epoch = MANUAL if manual else None if held is None else held.assigned.get(partition)
         there = place is not None and (place.topic_id, place.position) == (each.read.topic_id, each.read.offset)
+        marked = group.next_skip(each.read.topic_id, partition.partition, each.read.offset)
+        if marked is not None and marked < each.next_offset:  # meanwhile
+            continue
         if there and epoch == each.read.epoch and topic is not None and topic.topic_id == each.read.topic_id:
             accepted.append(each)
     if not accepted:
         return Decision(group.name, Delivery((), presence.answer), group.generation)
     answer = presence.answer + 1
     given = {each.read.partition: each.next_offset for each in accepted}
-    notes = (Delivered(member_id, now_ms, answer, given),)
+    tried = tuple(
+        Tried(answer, read.partition, read.topic_id, read.offset, next_offset, read.last_try)
+        for read, next_offset in ((each.read, each.next_offset) for each in accepted)
+    )
+    notes = (Delivered(member_id, now_ms, answer, given, tried),)
     return Decision(group.name, Delivery(tuple(accepted), answer), group.generation, notes=notes)
 
 

@@ -7,10 +7,10 @@ know what they are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from consumer_groups.assignment import TopicPartition
@@ -18,11 +18,11 @@ from consumer_groups.cluster import Cluster, Offsets
 from consumer_groups.decision import Decision
 from consumer_groups.durable import DurableGroups
 from consumer_groups.gathering import Gathering
+from consumer_groups.last_tries import Read, Spoiled
 from consumer_groups.polling import (
     Fetch,
     FetchPlan,
     Poll,
-    Read,
     decide_answer_lost,
     decide_delivery,
     decide_fetch,
@@ -41,11 +41,15 @@ _MOVING_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Records by partition, in turn; none when the time was over. `answer` is what a client says it `received`."""
+    """Records by partition, in turn; none when the time was over. `answer` is what a client says it `received`.
+
+    A `last_try` is alone; or it comes next, as soon as the client has nothing in hand any more.
+    """
 
     records: tuple[Fetched, ...]
     answer: int
     generation: int
+    last_try: bool = False
 
 
 class End(Protocol):
@@ -83,6 +87,7 @@ class Wait:
     enough_s: float
     gathering: Gathering
     revoking: frozenset[TopicPartition]
+    answer: int
 
 
 class Polls:
@@ -96,6 +101,7 @@ class Polls:
         cluster: Callable[[], Cluster],
         clock_ms: Callable[[], int],
         threads: Executor,
+        give_up: Callable[[str, str, tuple[Spoiled, ...]], Awaitable[None]],
     ) -> None:
         self._durable = durable
         self._log = log
@@ -103,6 +109,7 @@ class Polls:
         self._cluster = cluster
         self._clock_ms = clock_ms
         self._threads = threads
+        self._give_up = give_up
         self._waiting: dict[tuple[str, str], set[Wake]] = {}
         self._closing = False
 
@@ -117,20 +124,20 @@ class Polls:
             lambda known: decide_poll(known, command, self._cluster(), self._clock_ms()),
             member_id=member_id,
         )
-        key, wake, several = (group, member_id), Wake(until_s), tuple(ends)
+        key, wake, several, options = (group, member_id), Wake(until_s), tuple(ends), decision.reply.options
         enough_s, gathering = (
-            began_s + decision.reply.fetch_max_wait_ms / 1000,
-            Gathering(decision.reply.fetch_min_bytes),
+            began_s + options.fetch_max_wait_ms / 1000,
+            Gathering(options.fetch_min_bytes),
         )
         revoking = self._revoking(group, member_id)
-        wait = Wait(wake, several, until_s, enough_s, gathering, revoking)
+        wait = Wait(wake, several, until_s, enough_s, gathering, revoking, decision.reply.answer)
         self._waiting.setdefault(key, set()).add(wake)
         for end in several:
             end.add_done_callback(wake.ring)
         try:
             return await self._until_read(group, command, room, wait)
         except BaseException:
-            self._end(group, member_id, None)
+            self._end(group, member_id, wait, None)
             raise
         finally:
             for end in several:
@@ -173,28 +180,39 @@ class Polls:
             now_s = asyncio.get_running_loop().time()
             gone = any(end.done() for end in wait.ends)
             asked = command.keeps and not self._revoking(group, member_id) <= wait.revoking
-            over = gone or asked or self._closing or now_s >= wait.until_s
-            if not plan.reads:
+            overtaken = self._last_answer(group, member_id) != wait.answer
+            over = gone or asked or overtaken or self._closing or now_s >= wait.until_s
+            if plan.last_try and not plan.reads and not overtaken:
+                return replace(self._end(group, member_id, wait, self._clock_ms()), last_try=True)
+            if not plan.reads or overtaken:
                 pause_s, waits = wait.until_s - now_s, plan.waits
             elif over or now_s >= wait.enough_s or await self._is_enough(plan, room, wait.gathering):
-                polled = await self._read(group, member_id, plan, room)
+                polled = await self._read(group, member_id, plan, room, wait.answer)
                 if polled is not None:
                     return polled
                 pause_s, waits = _MOVING_S, ()
             else:
                 pause_s, waits = min(wait.enough_s, wait.until_s) - now_s, (*plan.waits, *wait.gathering.waits())
             if over:
-                return self._end(group, member_id, None if gone else self._clock_ms())
+                return self._end(group, member_id, wait, None if gone else self._clock_ms())
             await self._sleep(wait.wake, waits, pause_s)
 
     async def _plan(self, group: str, asked: Poll) -> FetchPlan:
-        """Where to read; times are looked up first, once."""
+        """Where to read; times are looked up first, once, and what is spoiled is out of the way."""
         command = Fetch(asked.member_id, asked.paused)
-        decision = await self._durable.do(group, lambda known: self._decide_fetch(known, command))
-        if decision.reply.lookups:
-            found = await self._run(lambda: look_up(self._log, decision.reply.lookups))
+        plan = await self._fetch(group, command)
+        if plan.lookups:
+            lookups = plan.lookups
+            found = await self._run(lambda: look_up(self._log, lookups))
             command = Fetch(asked.member_id, asked.paused, found)
-            decision = await self._durable.do(group, lambda known: self._decide_fetch(known, command))
+            plan = await self._fetch(group, command)
+        while plan.spoiled:
+            await self._give_up(group, asked.member_id, plan.spoiled)
+            plan = await self._fetch(group, command)
+        return plan
+
+    async def _fetch(self, group: str, command: Fetch) -> FetchPlan:
+        decision = await self._durable.do(group, lambda known: self._decide_fetch(known, command))
         return decision.reply
 
     async def _is_enough(self, plan: FetchPlan, room: Lender, gathering: Gathering) -> bool:
@@ -209,7 +227,7 @@ class Polls:
     def _decide_fetch(self, group: Group, command: Fetch) -> Decision[FetchPlan]:
         return decide_fetch(group, command, self._cluster(), self._offsets, self._clock_ms())
 
-    async def _read(self, group: str, member_id: str, plan: FetchPlan, room: Lender) -> Polled | None:
+    async def _read(self, group: str, member_id: str, plan: FetchPlan, room: Lender, since: int) -> Polled | None:
         """None if nothing that was read may be given: it moved meanwhile, or went away.
 
         What is given rests on what was durable before it was read, so it waits for nothing that came later.
@@ -218,14 +236,14 @@ class Polls:
         pieces = await self._run(lambda: read_in_turn(self._log, plan.reads, allowed))
         taken = tuple(piece.taken for piece in pieces)
         known = self._durable.groups.get(group)
-        decision = decide_delivery(known, member_id, taken, self._cluster(), self._clock_ms())
+        decision = decide_delivery(known, member_id, taken, self._cluster(), self._clock_ms(), since)
         self._durable.note(decision)
         accepted = decision.reply.accepted
         if not accepted:
             room.end()
             return None
         given = tuple(piece.fetched for piece in pieces if piece.taken in accepted)
-        return Polled(given, decision.reply.answer, decision.generation)
+        return Polled(given, decision.reply.answer, decision.generation, plan.last_try)
 
     def _revoking(self, group: str, member_id: str) -> frozenset[TopicPartition]:
         held = self._durable.groups.get(group).holdings.get(member_id)
@@ -246,13 +264,19 @@ class Polls:
             for cancel in cancels:
                 cancel()
 
-    def _end(self, group: str, member_id: str, now_ms: int | None) -> Polled:
-        """Without records; also of a member that is gone meanwhile."""
+    def _last_answer(self, group: str, member_id: str) -> int:
+        presence = self._durable.groups.get(group).presences.get(member_id)
+        return 0 if presence is None else presence.answer
+
+    def _end(self, group: str, member_id: str, wait: Wait, now_ms: int | None) -> Polled:
+        """Without records; also of a member that is gone meanwhile.
+
+        What another poll of the member was given since, who waits here may not have: that is not numbered.
+        """
         known = self._durable.groups.get(group)
         with suppress(LakelogError):
             self._durable.note(decide_idle(known, member_id, now_ms))
-        presence = known.presences.get(member_id)
-        return Polled((), 0 if presence is None else presence.answer, known.generation)
+        return Polled((), wait.answer if member_id in known.presences else 0, known.generation)
 
     async def _run(self, act: Callable[[], T]) -> T:
         try:

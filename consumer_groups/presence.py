@@ -60,14 +60,33 @@ class Presence(msgspec.Struct):
     """Whether auto-commit may have something to commit."""
     answer: int = 0
     """The number of the last answer with records; numbers only rise, also over restarts."""
+    came: int = 0
+    """That of the last that it said to have received."""
+    took_back: bool = False
+    """Whether the last answer was taken back, and none was given since."""
     turn: TopicPartition | None = None
     """What was read last: the next poll begins behind it."""
     places: dict[TopicPartition, Place] = {}
     revoke_by_ms: dict[TopicPartition, int] = {}
     recalled: bool = False
     """Whether an earlier process may have given it records: until it comes back for more, nobody knows which."""
+    tried: tuple[Tried, ...] = ()
+    """What it has in hand: what it was given and did not come back from."""
+    in_hand: bool = False
+    """Whether it said so itself, of answers that an earlier process may have given."""
     bereft: dict[TopicPartition, None] = {}
     """What was taken from it before it was done; until it comes back for more, it cannot commit what it was given."""
+
+
+class Tried(NamedTuple):
+    """Records that an answer held: everything from `first` to before `next_offset`; one alone, if it was a last try."""
+
+    answer: int
+    partition: TopicPartition
+    topic_id: str
+    first: int
+    next_offset: int
+    last_try: bool = False
 
 
 class Heard(NamedTuple):
@@ -79,13 +98,20 @@ class Heard(NamedTuple):
 
 
 class Polling(NamedTuple):
-    """It came back for more. `lost`: the last answer never reached it. `keeps`: it says itself what it is done with."""
+    """It came back for more. `lost`: the last answer never reached it. `keeps`: it says itself what it is done with.
+
+    So many numbers of answers are `left_out`. `done` is the last answer of which it has nothing in hand, if it says so;
+    `in_hand` whether there is a later one that it received.
+    """
 
     member_id: str
     at_ms: int
     until_ms: int
     lost: bool = False
     keeps: bool = False
+    left_out: int = 0
+    done: int | None = None
+    in_hand: bool = False
 
 
 class Idle(NamedTuple):
@@ -101,6 +127,7 @@ class Delivered(NamedTuple):
     at_ms: int
     answer: int
     next_offsets: Mapping[TopicPartition, int]
+    tried: tuple[Tried, ...] = ()
 
 
 class Gained(NamedTuple):
@@ -137,7 +164,13 @@ class AutoCommitted(NamedTuple):
     at_ms: int
 
 
-Note = Heard | Polling | Idle | Delivered | Gained | Placed | Bereft | RevokeBy | AutoCommitted
+class Settled(NamedTuple):
+    """It has nothing in hand any more: it said so, or what it had is counted as tried in vain."""
+
+    member_id: str
+
+
+Note = Heard | Polling | Idle | Delivered | Gained | Placed | Bereft | RevokeBy | AutoCommitted | Settled
 
 
 def note(presence: Presence, said: Note) -> None:
@@ -188,6 +221,10 @@ def _note_auto_commit(presence: Presence, said: AutoCommitted) -> None:
     presence.committed_at_ms, presence.unsettled = said.at_ms, False
 
 
+def _note_settled(presence: Presence, _: Settled) -> None:
+    presence.tried = ()
+
+
 def _note_polling(presence: Presence, said: Polling) -> None:
     presence.heard_at_ms = presence.polled_at_ms = said.at_ms
     presence.polling_until_ms, presence.keeps = said.until_ms, said.keeps
@@ -197,6 +234,11 @@ def _note_polling(presence: Presence, said: Polling) -> None:
         presence.committed_at_ms = said.at_ms
     if said.lost:
         _take_answer_back(presence)
+    else:
+        presence.came, presence.took_back = presence.answer, False
+    presence.tried = tuple(each for each in presence.tried if said.done is not None and each.answer > said.done)
+    presence.in_hand = said.in_hand
+    presence.answer += said.left_out
     for place in presence.places.values():
         place.before, place.doubtful = place.position, place.doubtful and said.keeps
         if place.settled != place.delivered:
@@ -205,15 +247,19 @@ def _note_polling(presence: Presence, said: Polling) -> None:
 
 
 def _take_answer_back(presence: Presence) -> None:
+    if presence.came < presence.answer:  # else it is one without records that did not arrive
+        presence.tried = tuple(each for each in presence.tried if each.answer != presence.answer)
     for place in presence.places.values():
         if place.delivered != place.settled:
             place.position, place.delivered = place.before, place.settled
+            presence.took_back = True
 
 
 def _note_delivered(presence: Presence, said: Delivered) -> None:
     presence.heard_at_ms = presence.polled_at_ms = said.at_ms
     presence.polling_until_ms = None
-    presence.answer = said.answer
+    presence.answer, presence.took_back = said.answer, False
+    presence.tried += said.tried
     for partition, next_offset in said.next_offsets.items():
         place = presence.places[partition]
         place.position = place.delivered = next_offset
@@ -240,4 +286,5 @@ _REMEMBER: Final[dict[type[Note], Callable[[Presence, Any], None]]] = {
     Bereft: _note_bereft,
     RevokeBy: _note_revocation,
     AutoCommitted: _note_auto_commit,
+    Settled: _note_settled,
 }

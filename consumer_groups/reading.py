@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, Self
 
 from consumer_groups.assignment import TopicPartition
-from consumer_groups.polling import Lookup, Read, Taken
+from consumer_groups.last_tries import Read
+from consumer_groups.polling import Lookup, Taken
 from delta_log import Fetched, LakelogError, Log
 from delta_log.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
+from delta_log.fetched import between
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ def read_in_turn(log: Log, reads: Sequence[Read], room: Room) -> list[Piece]:
         except LakelogError as error:
             trouble = error
             continue
+        if read.limit is not None and fetched.next_offset > read.limit:
+            fetched = _cut(fetched, read.offset, read.limit)
         count, taken = fetched.count, fetched.size
         if pieces and taken > size:
             break
@@ -68,6 +72,12 @@ def read_in_turn(log: Log, reads: Sequence[Read], room: Room) -> list[Piece]:
     if trouble is not None and not pieces:
         raise trouble
     return pieces
+
+
+def _cut(fetched: Fetched, offset: int, limit: int) -> Fetched:
+    """What is before `limit`; nothing, where there is a hole up to there."""
+    batches = [between(batch, offset, limit) for batch in fetched.batches]
+    return replace(fetched, batches=[batch for batch in batches if batch.num_rows], next_offset=limit)
 
 
 def look_up(log: Log, lookups: Sequence[Lookup]) -> dict[TopicPartition, int | None]:

@@ -103,8 +103,12 @@ def release_revoked(
 
 
 def is_done(draft: Draft, member: MemberRecord, partition: TopicPartition) -> bool:
-    """Whether a partition can be taken from its owner at once."""
-    if member.standing == "away" or not _is_open(draft, member.member_id, partition):
+    """Whether a partition can be taken from its owner at once. What is read without polls is not known here."""
+    if member.standing == "away":
+        return True
+    if not member.options.polls:
+        return False
+    if not _is_open(draft, member.member_id, partition):
         return True
     place = draft.place(member.member_id, partition)
     return _waits_in_poll(draft, member.member_id) and place is not None and place.settled == place.delivered

@@ -1,11 +1,13 @@
 """What is kept of a group, in `__consumer_groups` and `__consumer_offsets`: one record per key, the latest counts.
 
     type        key                        says                                           goes with
-    group       group                      its generation, and since when nobody is in    the group
+    group       group                      its generation, its topics of dead letters     the group
     member      group, member              options, subscription or assignment, standing  leaving, expiry
     assignment  group, member              what it is to own, owns, and has to give up    the subscription
     topic       group, topic               the topic as the assignment knows it           the last subscription to it
     position    group, topic id, partition where to read in spite of what is committed    the next commit
+    skip        group, topic id, partition, offset   a record not to be delivered any more  a commit that passes it
+    attempts    group, topic id, partition how often records were tried in vain           a commit that passes it
     offset      group, topic id, partition the committed offset: the next one to read     time, the topic, the group
     gone        of another                 that there is no such record any more
 
@@ -20,6 +22,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from consumer_groups.attempts import Stretch
 from consumer_groups.options import Options
 
 GROUPS_TABLE: Final = "__consumer_groups"
@@ -41,6 +44,8 @@ class GroupRecord(Stored, frozen=True, kw_only=True, tag="group"):
     generation: int
     empty_since_ms: int | None = None
     """When its last member left; None while it has some, or never had."""
+    dead_letter_topics: tuple[str, ...] = ()
+    """Where its dead letters lie, or are to; of many the latest."""
 
     @property
     def key(self) -> Key:
@@ -118,6 +123,30 @@ class PositionRecord(Stored, frozen=True, kw_only=True, tag="position"):
         return ("position", self.group, self.topic_id, self.partition)
 
 
+class SkipRecord(Stored, frozen=True, kw_only=True, tag="skip"):
+    """It is a dead letter. One that was next in line is marked, too: so a repeat of the request is known as one."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+
+    @property
+    def key(self) -> Key:
+        return ("skip", self.group, self.topic_id, self.partition, self.offset)
+
+
+class AttemptsRecord(Stored, frozen=True, kw_only=True, tag="attempts"):
+    topic: str
+    topic_id: str
+    partition: int
+    stretches: tuple[Stretch, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return ("attempts", self.group, self.topic_id, self.partition)
+
+
 class OffsetRecord(Stored, frozen=True, kw_only=True, tag="offset"):
     topic: str
     topic_id: str
@@ -140,7 +169,17 @@ class Gone(Stored, frozen=True, kw_only=True, tag="gone"):
         return self.of
 
 
-Record = GroupRecord | MemberRecord | AssignmentRecord | TopicRecord | PositionRecord | OffsetRecord | Gone
+Record = (
+    GroupRecord
+    | MemberRecord
+    | AssignmentRecord
+    | TopicRecord
+    | PositionRecord
+    | SkipRecord
+    | AttemptsRecord
+    | OffsetRecord
+    | Gone
+)
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Record)

@@ -1,4 +1,4 @@
-"""What SQL asks of groups: the view of their offsets and the query of their lag.
+"""What SQL asks of groups and transactions: views of their latest rows, and the query of the lag.
 
 Spark, DuckDB and delta-rs (DataFusion) all take these texts as they stand: every column is named with its table, so
 that `group`, `offset` and `partition` are nobody's words. They read tables alone: what is still in the journal is not
@@ -13,19 +13,28 @@ from typing import Final
 
 from delta_log.names import check_topic_name
 
-_RELATION: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_QUOTED: Final = r'(?:"(?:[^"]|"")+"|`(?:[^`]|``)+`)'
+_RELATION: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_]*|{_QUOTED}(?:\.{_QUOTED})*")
 
-#: The view `committed_offsets` of the table `__consumer_offsets`, which is known as `consumer_offsets`: the latest row
-#: of each key, without what is gone.
-COMMITTED_OFFSETS: Final = """\
+_COMMITTED: Final = """\
 SELECT o.*
-FROM consumer_offsets AS o
+FROM {relation} AS o
 JOIN (
     SELECT max(n.commit_seq) AS commit_seq
-    FROM consumer_offsets AS n
+    FROM {relation} AS n
     GROUP BY n.group, n.topic_id, n.partition
 ) AS newest ON o.commit_seq = newest.commit_seq
 WHERE o.offset IS NOT NULL"""
+
+_TRANSACTIONS: Final = """\
+SELECT t.*
+FROM {relation} AS t
+JOIN (
+    SELECT max(n.commit_seq) AS commit_seq
+    FROM {relation} AS n
+    GROUP BY n.transactional_id, n.slot
+) AS newest ON t.commit_seq = newest.commit_seq
+WHERE t.epoch IS NOT NULL"""
 
 _END_OFFSETS: Final = """\
 SELECT '{topic}' AS topic, r.partition, max(r.offset) + 1 AS end_offset
@@ -43,27 +52,45 @@ SELECT
     c.offset AS next_offset,
     e.end_offset,
     CASE WHEN e.end_offset < c.offset THEN 0 ELSE e.end_offset - c.offset END AS lag
-FROM committed_offsets AS c
+FROM {committed} AS c
 LEFT JOIN ends AS e ON e.topic = c.topic AND e.partition = c.partition
 ORDER BY group_id, c.topic, c.partition"""
 
 
-def group_lag(topics: Mapping[str, str]) -> str:
-    """How far each group is behind, in the view `committed_offsets`; `topics` are known by these plain names.
+def _checked(relation: str) -> str:
+    if not _RELATION.fullmatch(relation):
+        raise ValueError(f"{relation!r} is no plain name, of letters, digits and _, and is not quoted")
+    return relation
+
+
+def committed_offsets(relation: str) -> str:
+    """The latest row of each key of the table `__consumer_offsets`, which is known by this name; not what is gone."""
+    return _COMMITTED.format(relation=_checked(relation))
+
+
+#: The view `committed_offsets`, where the table is known as `consumer_offsets`.
+COMMITTED_OFFSETS: Final = committed_offsets("consumer_offsets")
+
+
+def last_transactions(relation: str) -> str:
+    """The same of the table `__transactions`: what is remembered of each transactional id."""
+    return _TRANSACTIONS.format(relation=_checked(relation))
+
+
+def group_lag(topics: Mapping[str, str], *, committed: str = "committed_offsets") -> str:
+    """How far each group is behind, by what is committed; `topics` are known by these names, plain or quoted.
 
     `end_offset` and `lag` are null where a topic is not among them, or its table has nothing of the partition.
     """
     if not topics:
         raise ValueError("a lag needs the tables of one topic or more")
     ends = "\nUNION ALL\n".join(_end_offsets(topic, relation) for topic, relation in topics.items())
-    return _LAG.format(ends=_indented(ends))
+    return _LAG.format(ends=_indented(ends), committed=committed)
 
 
 def _end_offsets(topic: str, relation: str) -> str:
     check_topic_name(topic)
-    if not _RELATION.fullmatch(relation):
-        raise ValueError(f"{relation!r} is no plain name: letters, digits and _")
-    return _END_OFFSETS.format(topic=topic, relation=relation)
+    return _END_OFFSETS.format(topic=topic, relation=_checked(relation))
 
 
 def _indented(text: str) -> str:

@@ -7,13 +7,17 @@ partitions here, and is otherwise none of its business. Pure.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from consumer_groups.assignment import TopicPartition
+from consumer_groups.attempts import Attempts
 from consumer_groups.presence import Place, Presence
 from consumer_groups.records import (
     AssignmentRecord,
+    AttemptsRecord,
     Gone,
     GroupRecord,
     Key,
@@ -23,9 +27,12 @@ from consumer_groups.records import (
     Partitions,
     PositionRecord,
     Record,
+    SkipRecord,
     TopicRecord,
     gone,
 )
+
+_UNTRIED: Final = Attempts()
 
 
 @dataclass(slots=True)
@@ -55,6 +62,7 @@ class Group:
         self.table: dict[Key, Record] = {}
         self.generation = 0
         self.empty_since_ms: int | None = None
+        self.dead_letter_topics: tuple[str, ...] = ()
         self.members: dict[str, MemberRecord] = {}
         self.statics: dict[str, str] = {}
         self.holdings: dict[str, Holding] = {}
@@ -64,12 +72,48 @@ class Group:
         #: by topic id and partition
         self.offsets: dict[str, dict[int, OffsetRecord]] = {}
         self.positions: dict[tuple[str, int], PositionRecord] = {}
+        #: by topic id and partition, in their order
+        self.skips: dict[tuple[str, int], list[int]] = {}
+        #: by topic id and partition
+        self.attempts: dict[tuple[str, int], Attempts] = {}
         self.presences: dict[str, Presence] = {}
 
     def committed(self, topic_id: str, partition: int) -> int | None:
         """The next offset to read, as it was last committed."""
         record = self.offsets.get(topic_id, {}).get(partition)
         return None if record is None else record.next_offset
+
+    def skip(self, topic_id: str, partition: int, offset: int) -> None:
+        """It is not to be delivered."""
+        if not self.is_skipped(topic_id, partition, offset):
+            insort(self.skips.setdefault((topic_id, partition), []), offset)
+
+    def unskip(self, topic_id: str, partition: int, offset: int) -> None:
+        skips = self.skips[topic_id, partition]
+        skips.remove(offset)
+        if not skips:
+            del self.skips[topic_id, partition]
+
+    def is_skipped(self, topic_id: str, partition: int, offset: int) -> bool:
+        return self.next_skip(topic_id, partition, offset) == offset
+
+    def next_skip(self, topic_id: str, partition: int, offset: int) -> int | None:
+        """The first offset from there on that is not to be delivered."""
+        skips = self.skips.get((topic_id, partition), ())
+        place = bisect_left(skips, offset)
+        return skips[place] if place < len(skips) else None
+
+    def attempts_at(self, topic_id: str, partition: int) -> Attempts:
+        """What was counted there; nothing, most of the time."""
+        return self.attempts.get((topic_id, partition), _UNTRIED)
+
+    def past_skips(self, topic_id: str, partition: int, offset: int) -> int:
+        """The first offset from there on that may be delivered."""
+        skips = self.skips.get((topic_id, partition), ())
+        place = bisect_left(skips, offset)
+        while place < len(skips) and skips[place] == offset:
+            place, offset = place + 1, offset + 1
+        return offset
 
 
 class Groups:
@@ -111,34 +155,44 @@ def _learn(group: Group, record: Record) -> None:
     match record:
         case OffsetRecord():
             group.offsets.setdefault(record.topic_id, {})[record.partition] = record
+        case SkipRecord():
+            group.skip(record.topic_id, record.partition, record.offset)
+        case AttemptsRecord():
+            group.attempts[record.topic_id, record.partition] = Attempts(record.stretches)
         case PositionRecord():
             group.positions[record.topic_id, record.partition] = record
         case AssignmentRecord():
             _hold(group, record.member_id, _holding(record))
         case MemberRecord():
-            _unname(group, record.member_id)
-            presence = group.presences.setdefault(record.member_id, Presence())
-            known = group.members.get(record.member_id)
-            for dropped in set(known.manual or () if known else ()) - set(record.manual or ()):
-                presence.places.pop(TopicPartition(*dropped), None)
-            group.members[record.member_id] = record
-            if record.options.group_instance_id is not None:
-                group.statics[record.options.group_instance_id] = record.member_id
+            _learn_member(group, record)
         case TopicRecord():
             group.topics[record.topic] = record
         case GroupRecord():
             group.generation, group.empty_since_ms = record.generation, record.empty_since_ms
+            group.dead_letter_topics = record.dead_letter_topics
         case Gone():
             pass
+
+
+def _learn_member(group: Group, record: MemberRecord) -> None:
+    _unname(group, record.member_id)
+    presence = group.presences.setdefault(record.member_id, Presence())
+    known = group.members.get(record.member_id)
+    for dropped in set(known.manual or () if known else ()) - set(record.manual or ()):
+        presence.places.pop(TopicPartition(*dropped), None)
+    group.members[record.member_id] = record
+    if record.options.group_instance_id is not None:
+        group.statics[record.options.group_instance_id] = record.member_id
 
 
 def _forget(group: Group, record: Record) -> None:
     match record:
         case OffsetRecord():
-            partitions = group.offsets[record.topic_id]
-            del partitions[record.partition]
-            if not partitions:
-                del group.offsets[record.topic_id]
+            _forget_offset(group, record)
+        case SkipRecord():
+            group.unskip(record.topic_id, record.partition, record.offset)
+        case AttemptsRecord():
+            del group.attempts[record.topic_id, record.partition]
         case PositionRecord():
             del group.positions[record.topic_id, record.partition]
         case AssignmentRecord():
@@ -150,9 +204,16 @@ def _forget(group: Group, record: Record) -> None:
         case TopicRecord():
             del group.topics[record.topic]
         case GroupRecord():
-            group.generation, group.empty_since_ms = 0, None
+            group.generation, group.empty_since_ms, group.dead_letter_topics = 0, None, ()
         case Gone():
             pass
+
+
+def _forget_offset(group: Group, record: OffsetRecord) -> None:
+    partitions = group.offsets[record.topic_id]
+    del partitions[record.partition]
+    if not partitions:
+        del group.offsets[record.topic_id]
 
 
 def _unname(group: Group, member_id: str) -> None:

@@ -30,16 +30,20 @@ class GroupStatistics:
     samples: tuple[GroupSample, ...]
     commits: int
     rebalances: int
+    given_up: int
     commit_seconds: Distribution
 
 
 class GroupMeter:
-    """`commits` are changes that stored offsets, whoever asked; `seconds` is how long members waited for theirs."""
+    """`commits` are changes that stored offsets, whoever asked; `seconds` is how long members waited for theirs.
 
-    __slots__ = ("commits", "rebalances", "seconds")
+    `given_up` are records that were tried too often.
+    """
+
+    __slots__ = ("commits", "given_up", "rebalances", "seconds")
 
     def __init__(self) -> None:
-        self.commits = self.rebalances = 0
+        self.commits = self.rebalances = self.given_up = 0
         self.seconds = Histogram(COMMIT_BOUNDS_S)
 
     def stored(self, decision: Decision[object], generation: int) -> None:

@@ -12,7 +12,7 @@ from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import IllegalState, InvalidPattern, MixedSubscription
 from consumer_groups.membership import asking, came_back
-from consumer_groups.presence import Heard
+from consumer_groups.presence import Heard, Settled
 from consumer_groups.rebalance import release, release_all, retarget, subscribed_topics
 from consumer_groups.records import MemberRecord
 from consumer_groups.state import Group
@@ -100,6 +100,7 @@ def decide_assign(group: Group, command: Assign, cluster: Cluster, now_ms: int) 
         kept = tuple(each for each in member.manual or () if each not in chosen)
         back = came_back(group, member.member_id, command.received)
         release_all(draft, msgspec.structs.replace(member, manual=kept), came_back=back)
+        draft.notes.append(Settled(member.member_id))
     draft.put_member(msgspec.structs.replace(draft.members[member.member_id], manual=tuple(chosen) or None))
     return draft.decide(None)
 
@@ -120,6 +121,7 @@ def read_assignment(group: Group, member_id: str) -> tuple[TopicPartition, ...]:
 
 def _end(draft: Draft, member: MemberRecord, *, back: bool) -> None:
     release_all(draft, member, came_back=back)
+    draft.notes.append(Settled(member.member_id))
     draft.put_member(
         msgspec.structs.replace(member, topics=None, pattern=None, manual=None, inherited=False, standing="active")
     )

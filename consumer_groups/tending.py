@@ -18,6 +18,7 @@ from consumer_groups.deadlines import Deadlines
 from consumer_groups.decision import Decision, hear, refresh
 from consumer_groups.durable import DurableGroups
 from consumer_groups.expiry import decide_expiry
+from consumer_groups.lettering import Lettering
 from consumer_groups.polls import Polls
 from consumer_groups.state import Group
 from consumer_groups.topics import LogOffsets, load_cluster, topics_in
@@ -54,7 +55,9 @@ class Tending:
         self._custom = custom_assignors
         self._retention_ms = retention_ms
         self.cluster = Cluster(topics_in(durable.groups.records()).values(), custom_assignors)
-        self.polls = Polls(durable, log, offsets, lambda: self.cluster, clock_ms, threads)
+        self.letters = Lettering(log, durable, self, offsets, clock_ms, threads)
+        give_up = self.letters.give_up_spoiled
+        self.polls = Polls(durable, log, offsets, lambda: self.cluster, clock_ms, threads, give_up)
         self.deadlines = Deadlines(durable.groups, clock_ms, self.tick)
         #: Not every group knows of the topics as they are.
         self.stale = False

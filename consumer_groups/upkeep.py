@@ -1,7 +1,7 @@
 """What becomes of a group when topics change, and when nobody uses it any more.
 
-Offsets and positions go with the topic they belong to, whose id a later topic of the name does not have. Those of a
-group without members go some days after its last use; those that a member reads never do.
+Offsets, positions and marks go with the topic they belong to, whose id a later topic of the name does not have. Those
+of a group without members go some days after its last use; those that a member reads never do.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
+from consumer_groups.offset_records import drop_skips
 from consumer_groups.rebalance import retarget, subscribed_topics
 from consumer_groups.records import OffsetRecord, Record, gone
 from consumer_groups.state import Group
@@ -29,6 +30,11 @@ def decide_topics_changed(group: Group, cluster: Cluster, now_ms: int) -> Decisi
     for position in group.positions.values():
         if position.topic_id not in cluster.ids:
             draft.drop(position.key)
+    for topic_id, partition in group.skips:
+        if topic_id not in cluster.ids:
+            drop_skips(draft, topic_id, partition)
+    for key in [key for key in group.table if key[0] == "attempts" and key[2] not in cluster.ids]:
+        draft.drop(key)
     if _differ(draft):
         retarget(draft)
     return draft.decide(None)
@@ -54,6 +60,8 @@ def decide_retention(
         return Decision(group.name, tuple(expired), group.generation, records)
     for record in expired:
         draft.drop(record.key)
+        drop_skips(draft, record.topic_id, record.partition)
+        draft.drop(("attempts", group.name, record.topic_id, record.partition))
     return draft.decide(tuple(expired))
 
 

@@ -7,13 +7,13 @@ from delta_log.catalog import TopicInfo
 from delta_log.errors import LakelogError
 from delta_log.fetched import ConsumedRecord, Fetched
 from delta_log.later import Begun
-from delta_log.ledger import Ledger
+from delta_log.ledger import Ledger, Prepared
 from delta_log.ledger_table import LedgerTable
 from delta_log.log import Log
 from delta_log.log_reader import LogReader
 from delta_log.opening import Settings
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
-from delta_log.statistics import Distribution, JobStatistics, LogStatistics, TopicStatistics
+from delta_log.statistics import Distribution, JobStatistics, LogStatistics, TopicStatistics, TransactionStatistics
 from delta_log.types import Appended, DataFile, OffsetRange, PartitionOffsets, ProducerIdentity, ProducerStamp, Record
 from delta_log.writer import Limits
 
@@ -35,6 +35,7 @@ __all__ = [
     "LogStatistics",
     "OffsetRange",
     "PartitionOffsets",
+    "Prepared",
     "ProducerIdentity",
     "ProducerStamp",
     "Record",
@@ -42,4 +43,5 @@ __all__ = [
     "Settings",
     "TopicInfo",
     "TopicStatistics",
+    "TransactionStatistics",
 ]

@@ -6,6 +6,8 @@ Only what lakelog's tables use is modelled; what another writer may have put bes
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +21,9 @@ from delta_log.types import DataFile
 EXCLUSIVE_FEATURE: Final = "lakelog.exclusive"
 #: The last millisecond that a timestamp's text has room for: the end of the year 9999.
 LATEST_MS: Final = 253_402_300_799_999
+#: Of a line with a commitInfo of ours.
+_INFO_END: Final = b"}}}"
+_SEAL: Final = re.compile(rb',"crc":(\d+)\}\}\}$')
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +83,37 @@ Action = Protocol | MetaData | Add | Remove | Txn | CommitInfo
 
 
 def encode_commit(actions: Iterable[Action]) -> bytes:
-    """One JSON object a line; commitInfo first, as Delta wants it."""
+    """One JSON object a line; commitInfo first, as Delta wants it, with a checksum of all but itself."""
     ordered = sorted(actions, key=lambda action: not isinstance(action, CommitInfo))
-    return b"\n".join(msgspec.json.encode(_to_json(action)) for action in ordered) + b"\n"
+    data = b"\n".join(msgspec.json.encode(_to_json(action)) for action in ordered) + b"\n"
+    first, end, rest = data.partition(_INFO_END + b"\n")
+    if b"\n" in first or not end:
+        return data
+    return b'%b,"crc":%d%b%b' % (first, zlib.crc32(data), end, rest)
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether a commit carries a checksum, as those of ours do."""
+    return _SEAL.search(data.partition(b"\n")[0]) is not None
+
+
+def without_seal(line: bytes) -> bytes:
+    """The first line of a commit by itself, whatever became of the others."""
+    return _SEAL.sub(_INFO_END, line)
+
+
+def _is_intact(data: bytes) -> bool:
+    """Whether a commit is what was written, as far as it can tell."""
+    first = data.partition(b"\n")[0]
+    seal = _SEAL.search(first)
+    return seal is None or zlib.crc32(first[: seal.start()] + _INFO_END + data[len(first) :]) == int(seal[1])
 
 
 def decode_commit(data: bytes, name: str) -> list[Action]:
     """The actions of a commit; Corruption when it is empty or not what a commit looks like."""
     actions: list[Action] = []
+    if not _is_intact(data):
+        raise Corruption(name, "it is not what was written: its checksum is wrong")
     try:
         for line in data.splitlines():
             if line.strip():
@@ -142,10 +170,10 @@ def protocol_body(protocol: Protocol) -> dict[str, Any]:
     return body
 
 
-def add_body(file: DataFile, *, data_change: bool) -> dict[str, Any]:
+def _add_body(file: DataFile, *, data_change: bool) -> dict[str, Any]:
     return {
         "path": file.path,
-        "partitionValues": partition_values(file.partition),
+        "partitionValues": _partition_values(file.partition),
         "size": file.size,
         "modificationTime": file.modified_ms,
         "dataChange": data_change,
@@ -153,7 +181,7 @@ def add_body(file: DataFile, *, data_change: bool) -> dict[str, Any]:
     }
 
 
-def partition_values(partition: int) -> dict[str, str]:
+def _partition_values(partition: int) -> dict[str, str]:
     """A file outside every partition is one of an unpartitioned table."""
     return {"partition": str(partition)} if partition >= 0 else {}
 
@@ -198,7 +226,7 @@ def _to_json(action: Action) -> dict[str, Any]:
                 }
             }
         case Add():
-            return {"add": add_body(action.file, data_change=action.data_change)}
+            return {"add": _add_body(action.file, data_change=action.data_change)}
         case Remove():
             return {
                 "remove": {
@@ -206,7 +234,7 @@ def _to_json(action: Action) -> dict[str, Any]:
                     "deletionTimestamp": action.deleted_ms,
                     "dataChange": action.data_change,
                     "extendedFileMetadata": True,
-                    "partitionValues": partition_values(action.partition),
+                    "partitionValues": _partition_values(action.partition),
                     "size": action.size,
                 }
             }
@@ -258,6 +286,7 @@ def _decode_remove(body: dict[str, Any]) -> Remove:
 
 def _decode_commit_info(body: dict[str, Any]) -> CommitInfo:
     ours = dict(body.get("lakelog") or {})
+    ours.pop("crc", None)
     return CommitInfo(
         commit_id=str(ours.pop("commitId", "")),
         timestamp_ms=body.get("timestamp", 0),

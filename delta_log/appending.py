@@ -12,13 +12,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from delta_log.async_append import LoopDoor
-from delta_log.errors import InvalidRecord, NotOwner, Overloaded
+from delta_log.errors import InvalidRecord, NotOwner, Overloaded, ProducerError
+from delta_log.ledger_request import Prepared
 from delta_log.live import Live
 from delta_log.log_reader import Reading
 from delta_log.opening import Running, Settings, own, own_producers
 from delta_log.plain_record import prepare_plain_record
 from delta_log.producer_epochs import bump_epoch, check_transactional_id, fresh_identity
 from delta_log.producer_order import OrderedDoor
+from delta_log.producers import Repeat
+from delta_log.record_rules import Rules
 from delta_log.request import prepare_arrow, prepare_records
 from delta_log.request_parts import LARGE, Request
 from delta_log.types import Appended, ProducerIdentity, ProducerStamp, Record
@@ -91,7 +94,11 @@ class Appending(Reading):
         return self._door.append_async(live, request)
 
     def queue_up(
-        self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch
+        self,
+        topic: str,
+        records: Sequence[Record] | pa.Table | pa.RecordBatch,
+        *,
+        producer: ProducerStamp | None = None,
     ) -> asyncio.Future[Appended] | None:
         """`append_async` in one step, for a loop with many requests: the answer is awaited alone.
 
@@ -100,9 +107,23 @@ class Appending(Reading):
         known = self._running.catalog.opened(topic)
         if known is None or not known.owned or type(records) is Record or len(records) >= _PREPARED_IN_LOOP:
             return None
-        request = self._make_request(self._writable(topic, None), records, None)
+        if producer is not None and not self._remembers_producers():
+            return None
+        request = self._make_request(self._writable(topic, None), records, producer)
         self._running.writer.check_room(known, request.size)
-        return self._loops.queue_up(known, request)
+        return self._door.queue_up(known, request)
+
+    def prepare(self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch) -> Prepared:
+        """Records that wait to be one unit with others: see `Ledger.append`. Nothing is stored."""
+        with self._preparing:
+            return Prepared(*self._prepare(topic, records, None))
+
+    async def prepare_async(self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch) -> Prepared:
+        """`prepare` for a task."""
+        await self._own_off_the_loop(topic, None)
+        if len(records) < _PREPARED_IN_LOOP:
+            return Prepared(*self._prepare(topic, records, None))
+        return await asyncio.to_thread(self.prepare, topic, records)
 
     def init_producer(self, transactional_id: str | None = None) -> ProducerIdentity:
         """Who an idempotent producer is: an id that nobody has, or, under a name, the next epoch of that name.
@@ -120,6 +141,13 @@ class Appending(Reading):
         """`init_producer` for a task: a thread waits for the disk."""
         return await asyncio.to_thread(self.init_producer, transactional_id)
 
+    def _prepare_numbered(
+        self, topic: str, records: Sequence[Record] | pa.Table, number: Callable[[Live], ProducerStamp | None]
+    ) -> tuple[Live, Request]:
+        """What a transaction takes, with its number there."""
+        live = self._writable(topic, None)
+        return live, self._make_request(live, records, number(live))
+
     def _prepare(
         self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch, producer: ProducerStamp | None
     ) -> tuple[Live, Request]:
@@ -131,18 +159,41 @@ class Appending(Reading):
     ) -> Request:
         if isinstance(records, Record):
             raise InvalidRecord(0, "a request is a sequence of records, not one record")
-        rules, first, now_ms = live.rules, live.next_null, self._clock_ms()
         if isinstance(records, pa.RecordBatch):
             records = pa.Table.from_batches([records])
-        if isinstance(records, pa.Table):
-            request = prepare_arrow(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
-        else:
-            request = None
-            if producer is None and len(records) == 1:
-                request = prepare_plain_record(rules, records[0], first_null=first, now_ms=now_ms)
-            if request is None:
-                request = prepare_records(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
+        try:
+            request = self._make_by(live.rules, live, records, producer)
+        except InvalidRecord as refusal:
+            if producer is None:
+                raise
+            return self._make_repeat(live, records, producer, refusal)
         live.next_null += request.nulls
+        return request
+
+    def _make_by(
+        self, rules: Rules, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp | None
+    ) -> Request:
+        first, now_ms = live.next_null, self._clock_ms()
+        if isinstance(records, pa.Table):
+            return prepare_arrow(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
+        if len(records) == 1:
+            request = prepare_plain_record(rules, records[0], first_null=first, now_ms=now_ms, stamp=producer)
+            if request is not None:
+                return request
+        return prepare_records(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
+
+    def _make_repeat(
+        self, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp, refusal: InvalidRecord
+    ) -> Request:
+        """What is stored is not refused when it is sent again, whatever became of the rules that it kept then."""
+        try:
+            request = self._make_by(live.rules.relaxed(), live, records, producer)
+            decision = self._running.writer.producers.decide(live.id, producer, request.count, request.digest)
+        except (InvalidRecord, ProducerError):
+            raise refusal from None
+        if not isinstance(decision, Repeat):
+            raise refusal
+        request.refusal = refusal
         return request
 
     def _writable(self, topic: str, producer: ProducerStamp | None) -> Live:
@@ -158,9 +209,13 @@ class Appending(Reading):
     async def _own_off_the_loop(self, topic: str, producer: ProducerStamp | None) -> None:
         """Opening a table and taking it over wait for the disk: the first append to a topic does so in a thread."""
         known = self._running.catalog.opened(topic)
-        remembers = producer is None or self._running.writer.sequencer.producer_table is not None
+        remembers = producer is None or self._remembers_producers()
         if known is None or not known.owned or not remembers:
             await asyncio.to_thread(self._writable, topic, producer)
+
+    def _remembers_producers(self) -> bool:
+        table = self._running.writer.sequencer.producer_table
+        return table is not None and table.owned
 
     def _wait_for_room(self, live: Live, size: int) -> None:
         """A thread may wait until the tables have caught up, within bounds."""
@@ -177,8 +232,10 @@ class Appending(Reading):
                     raise
                 time.sleep(_ROOM_EVERY_S)
 
-    def _look(self, live: Live) -> None:
-        """The background follows what others commit."""
+    def _look(self, live: Live) -> None:  # noqa: ARG002 - a mere reader looks at it
+        """The background follows what others commit. Who was replaced knows only what was there at his time."""
+        if isinstance(self._running.writer.fatal, NotOwner):
+            raise self._running.writer.fatal
 
     def _follow(self, live: Live) -> None:
         try:

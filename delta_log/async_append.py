@@ -118,7 +118,8 @@ class LedgerUnit(LoopUnit):
         super().done()
 
     def settle(self) -> None:
-        if self.error is None and self.result is not None and not self.future.done():
-            self.future.set_result(None)
+        stored = self.error is None and self.result is not None
+        if stored and not self.future.done() and isinstance(self.request, LedgerRequest):
+            self.future.set_result(self.request.answers)
         else:
             super().settle()

@@ -21,6 +21,7 @@ from delta_log.errors import (
     TopicExists,
     UnknownTopic,
 )
+from delta_log.housekeeping import write_checkpoint
 from delta_log.ledger_rows import LedgerRows
 from delta_log.ledger_table import LedgerTable, ledger_of, ledger_properties
 from delta_log.live import PRODUCERS_TABLE, Live, ProducerRows, RowFormat, TopicRows
@@ -34,6 +35,7 @@ from delta_log.tail import Tail, wake_all
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_plans import (
     DELETED,
+    EXPORTED,
     PARTITIONS,
     Author,
     ConfigValue,
@@ -83,6 +85,8 @@ class Catalog:
         self._barred: dict[str, LakelogError] = {}
         #: why the last try to open a table failed
         self._failed: dict[str, LakelogError] = {}
+        #: tables that were handed over to others
+        self._exported: set[str] = set()
         self._lock = threading.RLock()
 
     def lives(self) -> list[Live]:
@@ -108,7 +112,8 @@ class Catalog:
                     continue
                 except LakelogError:
                     pass
-                names.append(entry.name)
+                if entry.name not in self._exported:
+                    names.append(entry.name)
         return names
 
     def live(self, name: str) -> Live:
@@ -135,12 +140,20 @@ class Catalog:
         except UnknownTopic:
             return None
 
+    def table_names(self) -> list[str]:
+        """The topics there are, and the server's own tables."""
+        internal = [entry.name for entry in self._store.list(TOPICS) if is_internal(entry.name)]
+        return [*self.names(), *internal]
+
     def unopened(self) -> list[str]:
         """The names of topics that nobody asked for yet, deleted ones among them."""
         return [
             entry.name
             for entry in self._store.list(TOPICS)
-            if entry.is_directory and entry.name not in self._lives and not is_internal(entry.name)
+            if entry.is_directory
+            and entry.name not in self._lives
+            and entry.name not in self._exported
+            and not is_internal(entry.name)
         ]
 
     def describe(self, name: str) -> TopicInfo:
@@ -177,7 +190,7 @@ class Catalog:
             Kind.CONFIG,
             lambda snapshot: plan_alteration(snapshot, live.name, live.id, changes, self._defaults, author),
         )
-        self._apply(live)
+        self.apply_settings(live)
         return live.config
 
     def add_partitions(self, live: Live, partitions: int) -> None:
@@ -186,7 +199,7 @@ class Catalog:
         live.table.commit(
             Kind.CONFIG, lambda snapshot: plan_more_partitions(snapshot, live.name, live.id, partitions, author)
         )
-        self._apply(live)
+        self.apply_settings(live)
 
     def delete(self, live: Live) -> None:
         """Take everything out of the table and mark it. Does nothing where it was done before."""
@@ -202,14 +215,15 @@ class Catalog:
             return
         live.followed = snapshot.version
         live.deleted = live.deleted or DELETED in snapshot.configuration
-        if self._epoch is None:
-            if live.deleted or snapshot.configuration.get(TOPIC_ID) != live.id:
-                live.deleted = True
-                self.forget(live)
-                return
-            self._apply(live)
+        if self._epoch is None and (live.deleted or snapshot.configuration.get(TOPIC_ID) != live.id):
+            live.deleted = True
+            self.forget(live)
+            return
+        if not live.deleted and snapshot.configuration.get(TOPIC_ID) == live.id:
+            self.apply_settings(live)  # a former owner may have changed them until the table became ours
         for index, tail in enumerate(live.tails):
             tail.start = max(tail.start, snapshot.start(index))
+            tail.drop_below(snapshot.clean(index))  # the files know better now than memory what is left there
             if self._epoch is None:
                 tail.tabled = tail.next = snapshot.end(index)
                 wake_all(tail.advance(snapshot.end(index)))
@@ -223,6 +237,7 @@ class Catalog:
             history_ms = TopicConfig.from_properties(properties).history_ms
             if DELETED not in properties or now_ms - int(properties[DELETED]) <= history_ms:
                 return False
+            write_checkpoint(table)  # whatever of its log goes first, the rest still says that it is deleted
             self._store.delete_directory(table.directory)
             self._lives.pop(name, None)
             return True
@@ -264,6 +279,10 @@ class Catalog:
                 return None
             live = self._make_live(name, table)
         except LakelogError as error:
+            if EXPORTED in table.snapshot.configuration:
+                self._exported.add(name)
+                why = "it was exported: others write to its table, and it is no topic any more"
+                raise TopicClosed(name, why, "move the table out of the root to use the name again") from error
             self._failed[name] = error
             raise
         return live
@@ -278,7 +297,7 @@ class Catalog:
     def _make_live(self, name: str, table: Table) -> Live:
         snapshot = table.snapshot
         properties = snapshot.configuration
-        if TOPIC_ID not in properties or PARTITIONS not in properties:
+        if TOPIC_ID not in properties or PARTITIONS not in properties or EXPORTED in properties:
             raise TopicClosed(name, "its table was not made by lakelog")
         config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
         count = int(properties[PARTITIONS])
@@ -296,7 +315,7 @@ class Catalog:
         (self._internal if live.internal else self._lives)[name] = live
         return live
 
-    def _apply(self, live: Live) -> None:
+    def apply_settings(self, live: Live) -> None:
         """Take over what the table's properties say now: by one thread at a time, or a partition would come twice."""
         with live.table.lock:
             snapshot = live.table.snapshot
@@ -308,7 +327,13 @@ class Catalog:
 
     def _create(self, table: Table, topic: NewTopic) -> Live:
         author = self._author()
-        table.commit(Kind.CONFIG, lambda snapshot: plan_creation(snapshot, topic, author))
+        try:
+            table.commit(Kind.CONFIG, lambda snapshot: plan_creation(snapshot, topic, author))
+        except TopicExists:
+            known = self._lives.get(topic.name)
+            if known is not None and known.deleted:
+                self.forget(known)  # a former owner made it anew when we had looked already
+            raise
         return self._make_live(topic.name, table)
 
     def _author(self) -> Author:
@@ -353,4 +378,4 @@ def _load(table: Table) -> bool:
     try:
         return table.load()
     except Corruption as error:
-        raise TopicClosed(table.name, str(error), "see what `lakelog repair` would do") from error
+        raise TopicClosed(table.name, str(error), "see what `lakelog repair --dry-run` would do") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from delta_log.lost_ranges import LostRange, subtract
 from delta_log.types import DataFile
 
 
@@ -20,8 +21,20 @@ class Finding(NamedTuple):
         return f"{self.file}: {what}" if self.file else what
 
 
-def check_chain(files: Sequence[DataFile], *, partition: int, log_start: int, end: int, dense: bool) -> list[Finding]:
-    """Overlaps, and what is missing between the log start and the end; between `dense` files alone that can be said."""
+def check_chain(
+    files: Sequence[DataFile],
+    *,
+    partition: int,
+    log_start: int,
+    end: int,
+    dense: bool,
+    clean: int = 0,
+    lost: Sequence[LostRange] = (),
+) -> list[Finding]:
+    """Overlaps, and what is missing between the log start and the end; between `dense` files alone that can be said.
+
+    Below `clean` a key compaction may have left some out. Offsets that were given up are `lost`, not missing.
+    """
     findings: list[Finding] = []
     following = log_start
     before: DataFile | None = None
@@ -30,15 +43,16 @@ def check_chain(files: Sequence[DataFile], *, partition: int, log_start: int, en
             continue
         if before is not None and file.base_offset < before.next_offset:
             findings.append(Finding(file.path, f"it begins at {file.base_offset}, and {before.path} ends behind that"))
-        elif dense and file.base_offset > following:
-            findings.append(_missing(partition, following, file.base_offset))
+        elif dense and file.base_offset > max(following, clean):
+            findings += _missing(partition, max(following, clean), file.base_offset, lost)
         following, before = max(following, file.next_offset), file
     if following > end:
         findings.append(Finding("", f"partition {partition} has offsets up to {following - 1}, and ends at {end}"))
-    elif dense and following < end:
-        findings.append(_missing(partition, following, end))
+    elif dense and max(following, clean) < end:
+        findings += _missing(partition, max(following, clean), end, lost)
     return findings
 
 
-def _missing(partition: int, first: int, behind: int) -> Finding:
-    return Finding("", f"partition {partition} lacks the offsets {first} to {behind - 1}")
+def _missing(partition: int, first: int, behind: int, lost: Sequence[LostRange]) -> list[Finding]:
+    left = subtract(LostRange(partition, first, behind - 1), lost)
+    return [Finding("", f"partition {partition} lacks the offsets {one.first} to {one.last}") for one in left]

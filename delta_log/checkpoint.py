@@ -5,7 +5,7 @@ Written from what is in memory, so it costs no listing and no reading of the log
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,48 +18,21 @@ from delta_log.actions import (
     Protocol,
     Remove,
     Txn,
-    add_body,
     file_from_add,
-    partition_values,
     protocol_body,
 )
+from delta_log.checkpoint_columns import ADD, REMOVE, STRINGS, add_columns, remove_columns
 from delta_log.errors import Corruption
-from delta_log.parquet import seal, sealed_footer
+from delta_log.seal import seal, sealed_footer
 from delta_log.snapshot import Snapshot
 
 _DIGITS: Final = 20
-_STRINGS: Final = pa.map_(pa.string(), pa.string())
 
 _SCHEMA: Final = pa.schema(
     [
         pa.field("txn", pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])),
-        pa.field(
-            "add",
-            pa.struct(
-                [
-                    ("path", pa.string()),
-                    ("partitionValues", _STRINGS),
-                    ("size", pa.int64()),
-                    ("modificationTime", pa.int64()),
-                    ("dataChange", pa.bool_()),
-                    ("stats", pa.string()),
-                    ("tags", _STRINGS),
-                ]
-            ),
-        ),
-        pa.field(
-            "remove",
-            pa.struct(
-                [
-                    ("path", pa.string()),
-                    ("deletionTimestamp", pa.int64()),
-                    ("dataChange", pa.bool_()),
-                    ("extendedFileMetadata", pa.bool_()),
-                    ("partitionValues", _STRINGS),
-                    ("size", pa.int64()),
-                ]
-            ),
-        ),
+        pa.field("add", ADD),
+        pa.field("remove", REMOVE),
         pa.field(
             "metaData",
             pa.struct(
@@ -67,10 +40,10 @@ _SCHEMA: Final = pa.schema(
                     ("id", pa.string()),
                     ("name", pa.string()),
                     ("description", pa.string()),
-                    ("format", pa.struct([("provider", pa.string()), ("options", _STRINGS)])),
+                    ("format", pa.struct([("provider", pa.string()), ("options", STRINGS)])),
                     ("schemaString", pa.string()),
                     ("partitionColumns", pa.list_(pa.field("element", pa.string()))),
-                    ("configuration", _STRINGS),
+                    ("configuration", STRINGS),
                     ("createdTime", pa.int64()),
                 ]
             ),
@@ -102,18 +75,30 @@ def log_versions(names: Iterable[str], suffix: str) -> list[int]:
 
 def encode_checkpoint(snapshot: Snapshot) -> tuple[pa.Buffer, int]:
     """The blob and the number of actions in it."""
-    rows = _rows(snapshot)
-    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in _SCHEMA]
+    return encode_pieces(list(checkpoint_pieces(snapshot)))
+
+
+def checkpoint_pieces(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """The actions of a checkpoint; whoever makes them in the background lets others have a turn between two pieces."""
+    yield pa.RecordBatch.from_pylist(_single_rows(snapshot), schema=_SCHEMA)
+    for adds in add_columns(snapshot.all_files()):
+        yield _alone("add", adds)
+    for removes in remove_columns(tombstone for tombstone, _ in snapshot.removed.values()):
+        yield _alone("remove", removes)
+
+
+def encode_pieces(pieces: Sequence[pa.RecordBatch]) -> tuple[pa.Buffer, int]:
+    """What `encode_checkpoint` makes of all of them."""
+    table = pa.Table.from_batches(pieces, _SCHEMA)
     sink = pa.BufferOutputStream()
-    table = pa.Table.from_arrays(columns, schema=_SCHEMA)
     pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
-    return seal(sink.getvalue()), len(rows)
+    return seal(sink.getvalue()), table.num_rows
 
 
 def decode_checkpoint(data: bytes, name: str) -> list[Action]:
     """The actions of a checkpoint, ours or another writer's; Corruption when it is not a whole one."""
     try:
-        sealed_footer(pa.BufferReader(data), needed=False)
+        sealed_footer(pa.BufferReader(data), whole=True, needed=False)
         table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
         actions = [action for row in table.to_pylist() for action in _actions(row)]
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -123,7 +108,8 @@ def decode_checkpoint(data: bytes, name: str) -> list[Action]:
     return actions
 
 
-def _rows(snapshot: Snapshot) -> Sequence[dict[str, Any]]:
+def _single_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """What a table has one of, or a few."""
     protocol, metadata = snapshot.protocol, snapshot.metadata
     if protocol is None or metadata is None:
         raise ValueError("a snapshot without protocol or metadata cannot be checkpointed")
@@ -140,21 +126,14 @@ def _rows(snapshot: Snapshot) -> Sequence[dict[str, Any]]:
             }
         },
     ]
-    rows += [{"txn": {"appId": app, "version": version}} for app, version in snapshot.txns.items()]
-    rows += [{"add": add_body(file, data_change=False)} for file in snapshot.all_files()]
-    rows += [{"remove": _remove_body(tombstone)} for tombstone, _ in snapshot.removed.values()]
-    return rows
+    return rows + [{"txn": {"appId": app, "version": version}} for app, version in snapshot.txns.items()]
 
 
-def _remove_body(tombstone: Remove) -> dict[str, Any]:
-    return {
-        "path": tombstone.path,
-        "deletionTimestamp": tombstone.deleted_ms,
-        "dataChange": False,
-        "extendedFileMetadata": True,
-        "partitionValues": partition_values(tombstone.partition),
-        "size": tombstone.size,
-    }
+def _alone(name: str, column: pa.StructArray) -> pa.RecordBatch:
+    """Rows of one kind: a row has one column that is not null."""
+    rows = len(column)
+    columns = [column if field.name == name else pa.nulls(rows, field.type) for field in _SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
 def _actions(row: Mapping[str, Any]) -> Iterable[Action]:

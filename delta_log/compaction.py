@@ -17,10 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from delta_log.retention import check_in_order, newest_commits
 from delta_log.types import DataFile
+
+#: So many files may come to a topic that no fold has seen: then its next commit waits for one. As many may come while a
+#: fold goes on, so there are at most twice as many beside those that it leaves.
+MOST_UNFOLDED: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +113,24 @@ def plan_compaction(
 ) -> list[Bin]:
     """The Spark job's merge of what the server folded, into files of up to segment_bytes.
 
-    - Files with content committed less than min_age_ms ago are the live edge: they are the server's.
+    - Files with content committed less than min_age_ms ago are the live edge: they are the server's. Nothing is younger
+      than now, so at min_age_ms=0 there is none, whatever the clock says: a store may tell the time in whole seconds.
     - Files over segment_bytes/2 are large enough and left alone.
     - No output spans more than min(segment_ms, retention_ms / 2): retention removes whole files.
     - Every settled window becomes one file: what stays small lies alone between large ones or long pauses.
-    - The window at the young end waits until it at least doubles the largest file in it: so a row is written
+    - The window at the young end waits until it nearly doubles the largest file in it: so a row is written
       a few times (the log of segment_bytes), however often the job runs.
     """
     commits = newest_commits(files, segment_ms=segment_ms)
-    old = next((i for i, at in enumerate(commits) if now_ms - at < min_age_ms), len(files))
+    old = next((i for i, at in enumerate(commits) if max(now_ms - at, 0) < min_age_ms), len(files))
     span_ms = segment_ms if retention_ms is None else min(segment_ms, retention_ms // 2)
     windows = _windows(files[:old], limit=segment_bytes, span_ms=span_ms, segment_ms=segment_ms)
     return [Bin(tuple(window)) for window, settled in windows if len(window) > 1 and (settled or _doubles(window))]
 
 
 def _doubles(window: Sequence[DataFile]) -> bool:
-    return 2 * max(file.size for file in window) <= sum(file.size for file in window)
+    """Or nearly: two equal commits are never equal to the byte."""
+    return 63 * max(file.size for file in window) <= 32 * sum(file.size for file in window)
 
 
 def _windows(

@@ -31,10 +31,11 @@ class Identity:
 
     protocol: Protocol | None
     metadata: MetaData | None
+    epoch: int = 0
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Identity:
-        return cls(snapshot.protocol, snapshot.metadata)
+        return cls(snapshot.protocol, snapshot.metadata, snapshot.epoch)
 
 
 def check_protocol(table: str, protocol: Protocol | None, *, owned: bool) -> None:
@@ -43,7 +44,7 @@ def check_protocol(table: str, protocol: Protocol | None, *, owned: bool) -> Non
     An owner needs it to be exclusive besides: on any other table, engines may put their commits over ours.
     """
     if protocol is None:
-        raise TopicClosed(table, "its log names no protocol", "see what `lakelog repair` would do")
+        raise TopicClosed(table, "its log names no protocol", "see what `lakelog repair --dry-run` would do")
     unknown = {*(protocol.reader_features or ()), *protocol.writer_features} - set(_OUR_PROTOCOL.writer_features)
     if unknown or protocol.min_reader > _OUR_PROTOCOL.min_reader or protocol.min_writer > _OUR_PROTOCOL.min_writer:
         needs = ", ".join(sorted(unknown)) or f"reader {protocol.min_reader}, writer {protocol.min_writer}"
@@ -57,12 +58,15 @@ def check_winner(table: str, kind: Kind, epoch: int | None, winner: Sequence[Act
 
     `epoch` is the owner's, None for a job beside it. Returning means: plan again from the new snapshot. The planner
     itself refuses what can no longer be done, as when a file that it wants to replace is gone.
+
+    Until the table is of our epoch, whoever owned it before us may append what it journaled before we came.
     """
+    ours = epoch is not None and before.epoch >= epoch
     for action in winner:
         match action:
             case Txn() if epoch is not None and action.app_id == EPOCH_TXN and action.version > epoch:
                 raise NotOwner(f"{table} was taken by epoch {action.version}, ours is {epoch}")
-            case Txn() if epoch is not None and kind is Kind.APPEND and action.app_id.startswith("lakelog/end/"):
+            case Txn() if ours and kind is Kind.APPEND and action.app_id.startswith("lakelog/end/"):
                 raise NotOwner(f"somebody else appended to {table}")
             case Protocol() if action != before.protocol:
                 raise TopicClosed(table, "its protocol was changed by another writer", "check who writes to it")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from delta_log.catalog import Catalog
-from delta_log.errors import UnknownTopic
+from delta_log.errors import LakelogError, UnknownTopic
 from delta_log.live import Live
 from delta_log.tail import wake_all
+from delta_log.topic_plans import DELETED
 from delta_log.writer import Writer
+
+_log = logging.getLogger(__name__)
 
 
 def decide_deletion(writer: Writer, live: Live, now_ms: int) -> None:
@@ -28,13 +33,30 @@ def carry_out_deletion(catalog: Catalog, writer: Writer, live: Live) -> None:
         drop_live(live)
 
 
+def finish_deletion(catalog: Catalog, writer: Writer, name: str) -> None:
+    """Where a topic is gone and its table does not say so yet: whoever wants the name need not wait for upkeep."""
+    live = catalog.opened(name)
+    if live is not None and live.deleted and DELETED not in live.table.snapshot.configuration:
+        carry_out_deletion(catalog, writer, live)
+
+
+def finish_deletions(catalog: Catalog, writer: Writer) -> bool:
+    """Of all topics; False where one must wait for the next start, and the journal with its decision, too."""
+    complete = True
+    for live in catalog.lives():
+        if live.deleted and live.decision.tabled < live.decision.next:
+            try:
+                carry_out_deletion(catalog, writer, live)
+            except LakelogError as error:
+                _log.error("topic %s cannot be deleted yet: %s", live.name, error)
+                complete = False
+    return complete
+
+
 def drop_live(live: Live) -> None:
     """A deleted topic needs nothing from the journal any more, and nobody may wait for it."""
     live.deleted = True
-    with live.lock:
-        live.pending.clear()
-        live.untabled = 0
-        live.recovered_left = 0
+    live.drop_all_pending()
     live.decision.tabled = live.decision.next
     for tail in live.tails:
         tail.tabled = tail.next

@@ -40,10 +40,12 @@ class Disk:
 
     def write_all(self, fd: int, parts: Sequence[bytes | memoryview], position: int) -> None:
         """Write the parts one behind the other with as few calls as the system allows."""
-        total = sum(map(len, parts))
-        if len(parts) <= _MOST_PARTS and os.pwritev(fd, parts, position) == total:
-            return
-        self.write(fd, b"".join(parts), position)
+        for first in range(0, len(parts), _MOST_PARTS):
+            some = parts[first : first + _MOST_PARTS]
+            total = sum(map(len, some))
+            if os.pwritev(fd, some, position) != total:
+                self.write(fd, b"".join(some), position)
+            position += total
 
     def sync_data(self, fd: int) -> None:
         os.fdatasync(fd)

@@ -12,6 +12,16 @@
     │   ├── UnknownPartition
     │   ├── TopicExists
     │   ├── OffsetOutOfRange      knows the valid range
+    │   ├── TransactionError      the state of a transaction
+    │   │   ├── UnknownTransaction           there never was one
+    │   │   ├── TransactionFenced            somebody opened a later epoch of its transactional id
+    │   │   ├── TransactionTimedOut
+    │   │   ├── TransactionAborted           by its producer, or by a restart
+    │   │   ├── TransactionDecided           it is committed, or about to be
+    │   │   ├── VersionDecided               it, or a higher one, is committed
+    │   │   ├── UnknownStage
+    │   │   ├── TransactionTooLarge
+    │   │   └── InvalidTransactionTimeout
     │   └── ProducerError         the sequence rules of an idempotent producer
     │       ├── InvalidStamp      an epoch or sequence that cannot be one
     │       ├── OutOfOrderSequence
@@ -170,6 +180,80 @@ class SequenceReused(ProducerError):
         super().__init__(f"producer {producer_id!r}: sequence {sequence} was used for other content")
 
 
+class TransactionError(InvalidRequest):
+    code = "INVALID_TXN_STATE"
+
+
+class UnknownTransaction(TransactionError):
+    code = "TRANSACTIONAL_ID_NOT_FOUND"
+
+    def __init__(self, transaction: str) -> None:
+        self.transaction = transaction
+        super().__init__(f"there never was a transaction {transaction!r}")
+
+
+class TransactionFenced(TransactionError):
+    code = "PRODUCER_FENCED"
+
+    def __init__(self, transaction: str, current: int) -> None:
+        self.transaction, self.current = transaction, current
+        super().__init__(f"transaction {transaction} was aborted: epoch {current} of its transactional id was opened")
+
+
+class TransactionTimedOut(TransactionError):
+    code = "TRANSACTION_TIMED_OUT"
+
+    def __init__(self, transaction: str) -> None:
+        self.transaction = transaction
+        super().__init__(f"transaction {transaction} was aborted: it took longer than it may")
+
+
+class TransactionAborted(TransactionError):
+    code = "TRANSACTION_ABORTED"
+
+    def __init__(self, transaction: str, why: str) -> None:
+        self.transaction, self.why = transaction, why
+        super().__init__(f"transaction {transaction} was aborted: {why}")
+
+
+class TransactionDecided(TransactionError):
+    def __init__(self, transaction: str, state: str) -> None:
+        self.transaction, self.state = transaction, state
+        super().__init__(f"transaction {transaction} is {state}")
+
+
+class TransactionTooLarge(TransactionError):
+    code = "TRANSACTION_TOO_LARGE"
+
+    def __init__(self, transaction: str, what: str, size: int, limit: int) -> None:
+        self.transaction, self.what, self.size, self.limit = transaction, what, size, limit
+        super().__init__(f"transaction {transaction} would have {size}, and {what} is {limit}; nothing was added to it")
+
+
+class VersionDecided(TransactionError):
+    code = "TRANSACTION_VERSION_DECIDED"
+
+    def __init__(self, transactional_id: str, version: int, decided: int) -> None:
+        self.transactional_id, self.version, self.decided = transactional_id, version, decided
+        super().__init__(f"{transactional_id!r} has committed version {decided}: version {version} is not taken again")
+
+
+class UnknownStage(TransactionError):
+    code = "UNKNOWN_TRANSACTION_STAGE"
+
+    def __init__(self, transaction: str, stage: str) -> None:
+        self.transaction, self.stage = transaction, stage
+        super().__init__(f"transaction {transaction} has no stage {stage!r}; it is open as before")
+
+
+class InvalidTransactionTimeout(TransactionError):
+    code = "INVALID_TRANSACTION_TIMEOUT"
+
+    def __init__(self, timeout_ms: object, limit: int) -> None:
+        self.timeout_ms, self.limit = timeout_ms, limit
+        super().__init__(f"a transaction cannot take {timeout_ms} ms: it takes 1 to {limit}")
+
+
 class NotAvailable(LakelogError):
     code = "NOT_AVAILABLE"
     retriable = True
@@ -195,9 +279,9 @@ class TopicClosed(NotAvailable):
 class RootInUse(NotAvailable):
     code = "ROOT_IN_USE"
 
-    def __init__(self, root: str, owner: str) -> None:
+    def __init__(self, root: str, owner: str, cure: str = "stop that process, or ask it") -> None:
         self.root, self.owner = root, owner
-        super().__init__(f"{root} is being written by {owner}; stop it first, or open the root read-only")
+        super().__init__(f"{root} is being written by {owner}; {cure}")
 
 
 class NotOwner(NotAvailable):

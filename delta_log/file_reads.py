@@ -171,4 +171,4 @@ def _is_worth_it(file: DataFile, room: FetchLimits) -> bool:
 
 def _damaged(live: Live, file: DataFile, error: Corruption) -> TopicClosed:
     where = f"partition {file.partition}, offsets {file.base_offset} to {file.last_offset}"
-    return TopicClosed(live.name, f"{where}: {error}", "see what `lakelog repair` would do")
+    return TopicClosed(live.name, f"{where}: {error}", "see what `lakelog repair --dry-run` would do")

@@ -19,6 +19,8 @@ from typing import Final
 import google_crc32c
 import msgspec
 
+Payload = bytes | memoryview
+
 MAGIC: Final = b"LKLG"
 _HEADER: Final = struct.Struct("<4sIQQQQQQQIIQ")
 HEADER_SIZE: Final = _HEADER.size

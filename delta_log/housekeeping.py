@@ -12,35 +12,42 @@ from typing import Final
 
 import msgspec
 
-from delta_log.checkpoint import checkpoint_path, encode_checkpoint, log_versions
+from delta_log.checkpoint import checkpoint_path, checkpoint_pieces, encode_pieces, log_versions
 from delta_log.disk import Probe, no_probe
 from delta_log.live import Live
+from delta_log.pauses import with_pauses
 from delta_log.snapshot import Snapshot
 from delta_log.table import Table
 
 CHECKPOINT_EVERY: Final = 100
 #: A base offset, then the epoch of who wrote it; a job's name stands where an epoch would.
-_OWNERS_FILE: Final = re.compile(r"\d{20}-(?P<epoch>\d+)-.+\.parquet")
+OWNERS_FILE: Final = re.compile(r"\d{20}-(?P<epoch>\d+)-.+\.parquet")
 
 
 def write_checkpoint(table: Table, probe: Probe = no_probe) -> int:
     """Put the present state aside, so that readers need not replay what led to it; returns its version."""
-    with table.lock:
-        version = table.snapshot.version
-        if version == table.checkpoint_version:
-            return version
-        frozen = table.snapshot.copy()
-    data, size = encode_checkpoint(frozen)
-    table.store.put(table.path(checkpoint_path(version)), data)
-    probe("checkpoint.written")
-    hint = msgspec.json.encode({"version": version, "size": size})
-    table.store.put(table.path("_delta_log/_last_checkpoint"), hint)
-    table.checkpoint_version = max(table.checkpoint_version, version)
-    return version
+    with table.checkpointing:
+        with table.lock:
+            version = table.snapshot.version
+            if version == table.checkpoint_version:
+                return version
+            frozen = table.snapshot.copy()
+        data, size = encode_pieces(list(with_pauses(checkpoint_pieces(frozen))))
+        table.store.put(table.path(checkpoint_path(version)), data)
+        probe("checkpoint.written")
+        hint = msgspec.json.encode({"version": version, "size": size})
+        table.store.put(table.path("_delta_log/_last_checkpoint"), hint)
+        table.checkpoint_version = max(table.checkpoint_version, version)
+        return version
 
 
 def is_checkpoint_due(table: Table) -> bool:
     return table.snapshot.version - table.checkpoint_version >= CHECKPOINT_EVERY
+
+
+def is_tail_long(table: Table) -> bool:
+    """The owner does not wait until it is due: a few commits more are made while a checkpoint is written."""
+    return table.snapshot.version - table.checkpoint_version >= CHECKPOINT_EVERY - CHECKPOINT_EVERY // 10
 
 
 def clean_history(live: Live, now_ms: int, probe: Probe = no_probe) -> int:
@@ -86,22 +93,22 @@ def _shorten_log(table: Table, before_ms: int, before_version: int, probe: Probe
 
 
 def entries_beyond(table: Table, before_ms: int, before_version: int) -> list[str]:
-    """What of the log lies before the newest checkpoint at or beyond the history's begin."""
-    entries = table.store.list(table.path("_delta_log"))
-    horizon = before_version
-    for entry in entries:
+    """What of the log lies before the newest checkpoint at or beyond the history's begin.
+
+    Whatever is filed under a version's number: entries, checkpoints, other writers' checksums.
+    """
+    horizon, checkpoints, numbered = before_version, list[int](), list[tuple[int, str]]()
+    for entry in with_pauses(table.store.list(table.path("_delta_log"))):
+        if not entry.name[:20].isdecimal():
+            continue
+        numbered.append((int(entry.name[:20]), entry.name))
         if entry.modified_ms < before_ms:
             horizon = max([horizon, *log_versions([entry.name], ".json")])
-    checkpoints = log_versions([entry.name for entry in entries], ".checkpoint.parquet")
+        checkpoints += log_versions([entry.name], ".checkpoint.parquet")
     keep_from = max(
         (version for version in checkpoints if version <= min(horizon, table.checkpoint_version)), default=-1
     )
-    return [f"_delta_log/{entry.name}" for entry in entries if _is_of_version_below(entry.name, keep_from)]
-
-
-def _is_of_version_below(name: str, version: int) -> bool:
-    """Whatever is filed under a version's number: entries, checkpoints, other writers' checksums."""
-    return name[:20].isdecimal() and int(name[:20]) < version
+    return [f"_delta_log/{name}" for version, name in numbered if version < keep_from]
 
 
 def delete_orphans(live: Live, epoch: int) -> list[str]:
@@ -135,5 +142,5 @@ def _data_files(live: Live) -> Iterator[tuple[str, str]]:
 def _is_orphan(snapshot: Snapshot, path: str, name: str, epoch: int) -> bool:
     if snapshot.has_file(path) or path in snapshot.removed:
         return False
-    named = _OWNERS_FILE.fullmatch(name)
+    named = OWNERS_FILE.fullmatch(name)
     return named is not None and int(named["epoch"]) < epoch

@@ -15,8 +15,6 @@ from delta_log.live import Live
 from delta_log.tail import Chunk, Tail
 from delta_log.writer import Writer
 
-#: So many closed segments may wait before the oldest one is looked at.
-KEPT_SEGMENTS: Final = 32
 #: More than this is not copied: then it is no leftover but a backlog.
 MOST_COPIED_BYTES: Final = 4 * 1024 * 1024
 
@@ -32,30 +30,30 @@ def release_journal(journal: Journal, writer: Writer) -> None:
             journal.release(segment, aside=segment in writer.aside)
 
 
-def copy_forward(journal: Journal, writer: Writer, lives: Sequence[Live], *, kept_segments: int = KEPT_SEGMENTS) -> int:
-    """Free the oldest segment when too many are held; returns how many frames were journaled again.
+def copy_forward(journal: Journal, writer: Writer, lives: Sequence[Live], *, kept_segments: int | None = None) -> int:
+    """Free the oldest segments when too many are held; returns how many frames were journaled again.
 
     A copied frame keeps its offsets and its epoch, so a start that finds both copies skips the second.
     """
     segments = journal.segments()
-    if len(segments) <= kept_segments:
+    if len(segments) <= (journal.kept_segments if kept_segments is None else kept_segments):
         return 0
-    oldest = segments[0]
+    oldest = segments[: journal.copied_segments]
     with ExitStack() as stack:
-        held = _held_in(oldest, lives)
-        for live in {id(live): live for live, _, _ in held}.values():
+        for live in {id(live): live for live, _, _ in _held_in(oldest, lives)}.values():
             stack.enter_context(live.committing)
-        held = _held_in(oldest, lives)
-        tails = {live.tails[index] for live, index, _ in held}
-        if not _may_copy(writer.segments.get(oldest, {}), held, tails):
+        copied, held = _choose(writer, oldest, _held_in(oldest, lives))
+        if not held:
             return 0
         writer.alone(lambda: _journal_again(journal, writer, held))
-    writer.segments.pop(oldest, None)
+    for segment in copied:
+        writer.segments.pop(segment, None)
     release_journal(journal, writer)
     return len(held)
 
 
-def _held_in(segment: tuple[int, int], lives: Sequence[Live]) -> list[Held]:
+def _held_in(segments: Sequence[tuple[int, int]], lives: Sequence[Live]) -> list[Held]:
+    wanted = set(segments)
     found: list[Held] = []
     for live in lives:
         with live.lock:
@@ -63,17 +61,37 @@ def _held_in(segment: tuple[int, int], lives: Sequence[Live]) -> list[Held]:
                 found += [
                     (live, index, chunk)
                     for index, chunk in group.chunks
-                    if (chunk.place.epoch, chunk.place.segment) == segment and not chunk.lost
+                    if (chunk.place.epoch, chunk.place.segment) in wanted and not chunk.lost
                 ]
     return found
 
 
+def _choose(
+    writer: Writer, segments: Sequence[tuple[int, int]], held: Sequence[Held]
+) -> tuple[list[tuple[int, int]], list[Held]]:
+    """Of the oldest segments those that can be freed, as long as what they hold is little."""
+    of_segment: dict[tuple[int, int], list[Held]] = {}
+    for each in held:
+        of_segment.setdefault((each[2].place.epoch, each[2].place.segment), []).append(each)
+    copied: list[tuple[int, int]] = []
+    chosen: list[Held] = []
+    left = MOST_COPIED_BYTES
+    for segment in segments:
+        its = of_segment.get(segment, [])
+        size = sum(chunk.place.length for _, _, chunk in its)
+        tails = {live.tails[index] for live, index, _ in its}
+        if size <= left and _may_copy(writer.segments.get(segment, {}), its, tails):
+            copied.append(segment)
+            chosen += its
+            left -= size
+    return copied, chosen
+
+
 def _may_copy(marks: dict[Tail, int], held: Sequence[Held], tails: set[Tail]) -> bool:
-    """Whether the segment is held by these frames alone, and they are few."""
+    """Whether the segment is held by these frames alone."""
     others = [tail for tail, end in marks.items() if tail.tabled < end and tail not in tails]
     in_doubt = any(live.in_doubt for live, _, _ in held)
-    size = sum(chunk.place.length for _, _, chunk in held)
-    return bool(held) and not others and not in_doubt and size <= MOST_COPIED_BYTES
+    return bool(held) and not others and not in_doubt
 
 
 def _journal_again(journal: Journal, writer: Writer, held: Sequence[Held]) -> None:

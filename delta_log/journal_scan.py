@@ -128,7 +128,7 @@ def _group_at(data: bytes, position: int, scan: SegmentScan, at_least: int) -> F
     directory = decode_directory(header, view)
     if directory is None:
         return None
-    return FoundGroup(header, position, directory.previous, _frames(view, position, header, directory))
+    return FoundGroup(header, position, directory.previous, find_frames(view, position, header, directory))
 
 
 def _next_group(data: bytes, start: int, scan: SegmentScan, at_least: int) -> FoundGroup | None:
@@ -143,7 +143,7 @@ def _next_group(data: bytes, start: int, scan: SegmentScan, at_least: int) -> Fo
     return None
 
 
-def _frames(view: memoryview, position: int, header: GroupHeader, directory: Directory) -> list[FoundFrame]:
+def find_frames(view: memoryview, position: int, header: GroupHeader, directory: Directory) -> list[FoundFrame]:
     found: list[FoundFrame] = []
     at = HEADER_SIZE + header.directory_length
     for frame in directory.frames:

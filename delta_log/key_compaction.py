@@ -21,19 +21,31 @@ A tombstone (a key with a null value) must outlast every reader that saw what it
 value just before the first pass over it has delete.retention.ms from then to come upon the tombstone.
 Timestamps do not tell when that pass was; a TombstoneMark does. A tombstone that goes has no older record of
 its key below it: an earlier pass took those, which is why a pass must be one commit.
+
+What a pass decides is which offsets leave. An offset names a record for ever, so that stays right whatever
+files are folded, compacted or removed before it is carried out; another pass alone makes it void.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from delta_log.offset_sets import Numbers
 from delta_log.retention import check_in_order, newest_commits
-from delta_log.schema import integer
+from delta_log.topic_config import TopicConfig
 from delta_log.types import DataFile
+
+#: Of a key among many records: whether its record is dirty, and whether it is a tombstone that may go.
+ENTRIES: Final = pa.schema(
+    [("key", pa.binary()), ("offset", pa.int64()), ("dirty", pa.bool_()), ("fading", pa.bool_())]
+)
+#: What one file is made of is at most so many times what it may become.
+_MOST_INPUT: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,16 @@ class KeyCompactionLimits:
     min_dirty_ratio: float
     delete_retention_ms: int
     segment_ms: int
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> KeyCompactionLimits:
+        return cls(
+            config.min_compaction_lag_ms,
+            config.max_compaction_lag_ms,
+            config.min_cleanable_dirty_ratio,
+            config.delete_retention_ms,
+            config.segment_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +155,49 @@ def plan_key_compaction(
     )
 
 
-def latest_offsets(records: pa.Table) -> pa.Table:
-    """The map: columns `key` and `offset`, each key once.
+def leaving_offsets(entries: pa.Table) -> Numbers:
+    """The offsets of those that do not survive, in rising order.
 
-    The map of several parts is the map of their maps, put one behind another.
+    `entries` are of all records of the plan that have one of these keys, in any order: of a key all or none.
     """
-    keyed = records.select(["key", "offset"]).filter(pc.field("key").is_valid())
-    latest = keyed.group_by("key").aggregate([("offset", "max")])
-    return latest.select(["key", "offset_max"]).rename_columns(["key", "offset"])
+    keys = entries.column("key").combine_chunks().dictionary_encode()
+    codes, offsets = keys.indices.to_numpy(), entries.column("offset").to_numpy()
+    dirty, fading = (entries.column(name).to_numpy() for name in ("dirty", "fading"))
+    latest = np.full(len(keys.dictionary), -1, np.int64)
+    np.maximum.at(latest, codes[dirty], offsets[dirty])
+    return np.sort(offsets[(offsets < latest[codes]) | fading])
 
 
-def surviving(records: pa.Table, *, latest: pa.Table, tombstones_below: int) -> pa.ChunkedArray:
-    """Which records stay, one boolean each and never null; `records.filter` with it is what the pass writes.
+def plan_rewrites(
+    files: Sequence[DataFile],
+    leaving: Sequence[int],
+    *,
+    segment_bytes: int,
+    segment_ms: int,
+    retention_ms: int | None,
+) -> list[tuple[DataFile, ...]]:
+    """Which files, each with how many of its records leave, are written anew, and which of them together.
 
-    `records` are any of the plan's, and `latest` is the whole map; the work is proportional to both together.
+    One that nothing leaves stays as it is, and nothing is written across it. Neighbours go together as far as what
+    is left of them is likely to fit into segment_bytes and spans no more than a file may.
     """
-    keys = records.column("key").cast(pa.large_binary())
-    mapped = latest.column("key").cast(pa.large_binary()).combine_chunks()
-    place = pc.index_in(keys, options=pc.SetLookupOptions(value_set=mapped, skip_nulls=True))
-    offset = records.column("offset")
-    newest = pc.fill_null(pc.greater_equal(offset, latest.column("offset").take(place)), fill_value=True)
-    lasting = pc.or_(pc.is_valid(records.column("value")), pc.greater_equal(offset, integer(tombstones_below)))
-    return pc.or_(pc.is_null(keys), pc.and_(newest, lasting))
+    span_ms = segment_ms if retention_ms is None else min(segment_ms, retention_ms // 2)
+    commits = newest_commits(files, segment_ms=segment_ms)
+    groups: list[list[DataFile]] = []
+    left = size = began = newest = 0
+    before = False
+    for file, gone, committed in zip(files, leaving, commits, strict=True):
+        if gone:
+            stays, latest = file.size * (file.count - gone) // file.count, min(file.max_timestamp_ms, committed)
+            oldest = min(file.min_timestamp_ms, file.modified_ms, latest)
+            full = left + stays > segment_bytes or size + file.size > _MOST_INPUT * segment_bytes
+            if not before or full or max(newest, latest) - min(began, oldest) > span_ms:
+                groups.append([])
+                left, size, began, newest = 0, 0, oldest, latest
+            groups[-1].append(file)
+            left, size, began, newest = left + stays, size + file.size, min(began, oldest), max(newest, latest)
+        before = gone > 0
+    return [tuple(group) for group in groups]
 
 
 def _below_horizon(

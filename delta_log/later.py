@@ -1,6 +1,7 @@
 """The rows of an answer that are decoded when their turn comes. Knows open files; not how an answer was found.
 
 A file stays open until its rows were given or nobody wants them any more, so that nothing promised goes away meanwhile.
+In a bucket it does all the same, but not before `file.delete.delay.ms` is over.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from delta_log.errors import Corruption
+from delta_log.errors import Corruption, NotAvailable
 from delta_log.fetched import Fetched
 from delta_log.later_plan import Promise, cut_steps
 from delta_log.parquet import OpenFile
@@ -73,11 +74,13 @@ class Step:
         return sum(promise.size for promise in self._promises)
 
     def load(self) -> list[pa.RecordBatch]:
-        """The very rows that were promised."""
+        """The very rows that were promised; NotAvailable where their file is deleted by now."""
         try:
             return self._read()
         except Corruption as error:
             raise self._damaged(error) from error
+        except FileNotFoundError as error:
+            raise NotAvailable(f"{self._shared.file.path} was deleted while it was read; read again") from error
         finally:
             self._shared.let_go()
 

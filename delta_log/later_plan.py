@@ -40,6 +40,8 @@ def plan_later(groups: Iterable[RowGroup], start: int, end: int, room: FetchLimi
     """
     promises: list[Promise] = []
     rows = size = 0
+    if start >= end:
+        return LaterPlan(promises, full=False)
     for group in groups:
         taken = group.size + _MORE_PER_ROW * group.rows
         first, last = max(group.first, start), min(group.last, end - 1)

@@ -4,8 +4,8 @@
     state = ledger.load("__bookmarks")                                          # at the start
     await ledger.queue_up([("__bookmarks", ("alice", 7))])                      # or append, in a thread
 
-The rows of one call are one unit: all of them are durable, in every table that they go to, or none. It knows tables and
-rows; it must not know what they say.
+The rows of one call are one unit: all of them are durable, in every table that they go to, or none. Records for topics
+can be part of it. It knows tables and rows; it must not know what they say.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from collections.abc import Callable, Sequence
 
 from delta_log.async_append import LedgerUnit, LoopDoor
 from delta_log.errors import Closed, InvalidRequest, LakelogError, StorageRefused
-from delta_log.ledger_request import KnownTable, LedgerRequest, Line
+from delta_log.ledger_request import Decide, EncodedRows, KnownTable, LedgerRequest, Line, Prepared
 from delta_log.ledger_rows import LedgerRows
 from delta_log.ledger_table import LedgerTable, Row, RowCodec, check_ledger_table
 from delta_log.live import Live
 from delta_log.opening import Running, own
+from delta_log.types import Appended
 
-__all__ = ["Ledger", "LedgerTable", "Row"]
+__all__ = ["Decide", "Ledger", "LedgerTable", "Prepared", "Row"]
 
 #: Tells a thread when it may go on; a bound on what is not in the tables yet.
 WaitForRoom = Callable[[Live, int], None]
@@ -60,27 +61,43 @@ class Ledger:
             raise live.closed
         return live.rows.load(live, self._running.journal)
 
-    def append(self, rows: Sequence[tuple[str, Row]]) -> None:
-        """Store all of the rows or none, each in its table; returns when they are durable."""
-        request = self._request(rows)
-        self._own(request)
-        for known, encoded in request.parts:
-            if known.live is not None:
-                self._wait_for_room(known.live, sum(map(len, encoded)))
-        self._running.writer.append(None, request)
+    def append(
+        self, rows: Sequence[tuple[str, Row]], appends: Sequence[Prepared] = (), *, decide: Decide | None = None
+    ) -> tuple[Appended, ...]:
+        """Store all of the rows or none, each in its table; returns when they are durable.
 
-    def queue_up(self, rows: Sequence[tuple[str, Row]]) -> asyncio.Future[None]:
+        With `appends` (see `Log.prepare`) the records of all of these are in the same unit, and in the order given;
+        each is answered for itself. `decide` has the last word.
+        """
+        request = self._request(rows, appends, decide)
+        self._own(request)
+        for live, size in _sizes(request):
+            self._wait_for_room(live, size)
+        self._running.writer.append(None, request)
+        return request.answers
+
+    def queue_up(
+        self,
+        rows: Sequence[tuple[str, Row]],
+        appends: Sequence[Prepared] = (),
+        *,
+        decide: Decide | None = None,
+        in_line: bool = True,
+    ) -> asyncio.Future[tuple[Appended, ...]]:
         """The same for a loop, in one step: resolved when they are durable, and all that was queued up before them.
 
         Whoever goes on before that decides upon what may fail. So where one is not stored, none that is queued up
-        behind it is, until `resume`. Without rows nothing is stored: it only waits for what is before it.
+        behind it is, until `resume`. Without rows nothing is stored: it only waits for what is before it. What is not
+        `in_line` was decided upon nothing, and fails alone.
         """
-        request = self._request(rows)
-        request.line, request.number = self._line, self._line.number
-        self._check_room(request)
+        request = self._request(rows, appends, decide)
+        if in_line:
+            request.line, request.number = self._line, self._line.number
+        for live, size in _sizes(request):
+            self._running.writer.check_room(live, size)
         unit = LedgerUnit(self._running.writer, request, self._loops.mailbox())
         with self._lock:
-            if self._behind or not _is_ready(request):
+            if self._behind or not request.ready:
                 self._wait_for_tables(unit)
             else:
                 self._loops.enter(unit)
@@ -90,28 +107,35 @@ class Ledger:
         """What failed is known, and what was decided upon it was taken back: from here on rows stand on their own."""
         self._line.number += 1
 
-    def _request(self, rows: Sequence[tuple[str, Row]]) -> LedgerRequest:
-        if self._running.writer.fatal is not None:
-            raise self._running.writer.fatal
+    def encode(self, rows: Sequence[tuple[str, Row]]) -> EncodedRows:
+        """Rows as `decide` answers them."""
         parts: dict[str, tuple[KnownTable, list[bytes]]] = {}
-        size = 0
         for index, (name, row) in enumerate(rows):
             known = self._known(name)
-            data = known.codec.encode(index, row)
-            size += len(data)
-            parts.setdefault(name, (known, []))[1].append(data)
-        return LedgerRequest(list(parts.values()), size, self._clock_ms())
+            parts.setdefault(name, (known, []))[1].append(known.codec.encode(index, row))
+        return list(parts.values())
+
+    def own_tables(self) -> None:
+        """Have all tables made, and ours: rows may be stored there with nothing to wait for."""
+        for known in self._tables.values():
+            live = self._open(known, create=True)
+            if live is not None and not live.owned:
+                own(self._running, live)
+
+    def _request(
+        self, rows: Sequence[tuple[str, Row]], appends: Sequence[Prepared], decide: Decide | None
+    ) -> LedgerRequest:
+        if self._running.writer.fatal is not None:
+            raise self._running.writer.fatal
+        parts = self.encode(rows)
+        size = sum(append.request.size for append in appends) + sum(len(row) for _, encoded in parts for row in encoded)
+        return LedgerRequest(parts, size, self._clock_ms(), appends=appends, decide=decide)
 
     def _known(self, name: str) -> KnownTable:
         known = self._tables.get(name)
         if known is None:
             raise InvalidRequest(f"{name!r} is no table of this ledger: {', '.join(self._tables)}")
         return known
-
-    def _check_room(self, request: LedgerRequest) -> None:
-        for known, encoded in request.parts:
-            if known.live is not None:
-                self._running.writer.check_room(known.live, sum(map(len, encoded)))
 
     def _open(self, known: KnownTable, *, create: bool) -> Live | None:
         if known.live is None:
@@ -124,6 +148,8 @@ class Ledger:
             live = self._open(known, create=True)
             if live is not None and not live.owned:
                 own(self._running, live)
+        for append in request.appends:
+            own(self._running, append.live)
 
     def _wait_for_tables(self, unit: LedgerUnit) -> None:
         """Behind a unit that waits for its tables all others wait, so that none overtakes it."""
@@ -154,7 +180,8 @@ class Ledger:
         request = unit.request
         try:
             if isinstance(request, LedgerRequest):
-                self._line.check(request.number)
+                if request.line is not None:
+                    request.line.check(request.number)
                 self._own(request)
         except LakelogError as error:
             return error
@@ -163,5 +190,11 @@ class Ledger:
         return None
 
 
-def _is_ready(request: LedgerRequest) -> bool:
-    return all(known.ready for known, _ in request.parts)
+def _sizes(request: LedgerRequest) -> list[tuple[Live, int]]:
+    """What each topic and table is asked to take."""
+    sizes: dict[int, tuple[Live, int]] = {}
+    rows = [(known.live, sum(map(len, encoded))) for known, encoded in request.parts]
+    for live, size in [*rows, *((append.live, append.request.size) for append in request.appends)]:
+        if live is not None:
+            sizes[id(live)] = live, sizes.get(id(live), (live, 0))[1] + size
+    return list(sizes.values())

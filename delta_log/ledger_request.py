@@ -1,18 +1,21 @@
 """What one call brings to a ledger's tables, on its way through the queue: all of it is stored, or nothing.
 
-A unit that also appends to topics would be a request with both, sequenced as this one is: look at every table and topic
-first, give offsets and places only when nothing can refuse any more.
+It may append to topics, too: then the records of all topics and the rows of all tables are one unit. Every table and
+topic is looked at first; offsets and places are given out only when nothing can refuse any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from delta_log.errors import LakelogError, StorageRefused
 from delta_log.ledger_table import LedgerTable, RowCodec
 from delta_log.live import Live
+from delta_log.producers import Producers
+from delta_log.request_parts import Request
+from delta_log.types import Appended
 
 
 class KnownTable(msgspec.Struct):
@@ -26,6 +29,21 @@ class KnownTable(msgspec.Struct):
     def ready(self) -> bool:
         """Whether rows may be given places there with nothing to wait for."""
         return self.live is not None and self.live.owned
+
+
+class Prepared(msgspec.Struct, frozen=True, gc=False):
+    """Records of one topic, checked and split by partition; they have no offsets, and nobody sees them."""
+
+    live: Live
+    request: Request
+
+
+EncodedRows = Sequence[tuple[KnownTable, list[bytes]]]
+
+#: Asked in the turn of a unit, when nothing else can refuse it: what is known of producers, and what each of its
+#: appends will be answered with. It refuses by raising; what it returns are rows that are stored, too. Their tables
+#: are among those of the request.
+Decide = Callable[[Producers, Sequence[Appended]], EncodedRows]
 
 
 class Line:
@@ -54,13 +72,24 @@ class Line:
 
 
 class LedgerRequest(msgspec.Struct):
-    """Rows, encoded, by their table. `line` and `number` are those of a unit that was decided upon others."""
+    """Rows, encoded, by their table. `line` and `number` are those of a unit that was decided upon others.
 
-    parts: Sequence[tuple[KnownTable, list[bytes]]]
+    `answers` are those of its appends, once it was given offsets.
+    """
+
+    parts: EncodedRows
     size: int
     timestamp_ms: int
     line: Line | None = None
     number: int = 0
+    appends: Sequence[Prepared] = ()
+    decide: Decide | None = None
+    answers: tuple[Appended, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be given places with nothing to wait for."""
+        return all(known.ready for known, _ in self.parts) and all(append.live.owned for append in self.appends)
 
     def break_line(self, why: BaseException) -> None:
         if self.line is not None:

@@ -18,7 +18,7 @@ from delta_log.producers import ProducerRow, survivors
 from delta_log.record_rules import Rules
 from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA
 from delta_log.table import Table
-from delta_log.tail import Chunk, PayloadReader, Tail, load_batches, payload_of
+from delta_log.tail import CHUNK_OVERHEAD, Chunk, PayloadReader, Tail, load_batches, payload_of
 from delta_log.topic_config import TopicConfig
 from delta_log.types import OffsetRange
 
@@ -38,9 +38,15 @@ class PendingGroup:
     """What one journal group brought to one table: all of it goes into one commit."""
 
     chunks: list[tuple[int, Chunk]]
+    #: of the rows
     size: int = 0
     #: by the monotonic clock: when it became durable, or was found again by a start
     since: float = field(default_factory=time.monotonic)
+
+    @property
+    def held(self) -> int:
+        """About what it takes of memory while it waits."""
+        return self.size + CHUNK_OVERHEAD * len(self.chunks)
 
 
 class RowFormat(Protocol):
@@ -75,20 +81,23 @@ class ProducerRows:
     partitioned = False
 
     def batches(self, chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.RecordBatch]:
-        rows = [producer_row(chunk, journal) for chunk in chunks if not chunk.lost]
-        sequences = [chunk.base_offset for chunk in chunks if not chunk.lost]
-        if not rows:
+        found = [(chunk.base_offset, stored_rows(chunk, journal)) for chunk in chunks if not chunk.lost]
+        numbered = [(base + index, row) for base, rows in found for index, row in enumerate(rows)]
+        if not numbered:
             return []
-        places = {id(row): sequence for row, sequence in zip(rows, sequences, strict=True)}
-        kept = survivors(rows)
+        places = {id(row): place for place, row in numbered}
+        kept = survivors([row for _, row in numbered])
         return [producer_batch([(places[id(row)], row) for row in kept])]
 
 
 _row_decoder = msgspec.msgpack.Decoder(ProducerRow)
+_rows_decoder = msgspec.msgpack.Decoder(list[ProducerRow])
 
 
-def producer_row(chunk: Chunk, journal: PayloadReader) -> ProducerRow:
-    return _row_decoder.decode(payload_of(chunk, journal))
+def stored_rows(chunk: Chunk, journal: PayloadReader) -> list[ProducerRow]:
+    """What a frame says of producers: of one request, or of all in a group."""
+    payload = payload_of(chunk, journal)
+    return [_row_decoder.decode(payload)] if chunk.count == 1 else _rows_decoder.decode(payload)
 
 
 _SAME_NAMES = tuple(name for name in PRODUCERS_SCHEMA.names if name not in ("commit_seq", "ranges", "timestamp"))
@@ -115,13 +124,13 @@ def producer_rows(table: pa.Table) -> list[tuple[int, ProducerRow]]:
     return found
 
 
-def producer_payload(row: ProducerRow) -> bytes:
-    return msgspec.msgpack.encode(row)
+def producer_payload(rows: list[ProducerRow]) -> bytes:
+    return msgspec.msgpack.encode(rows[0] if len(rows) == 1 else rows)
 
 
 @dataclass(eq=False)
 class Live:
-    """Offsets belong to the writer's turn; `pending` and `untabled` to this lock."""
+    """Offsets belong to the writer's turn; `pending`, `untabled` and `waiting` to this lock."""
 
     name: str
     id: str
@@ -134,11 +143,17 @@ class Live:
     closed: LakelogError | None = None
     deleted: bool = False
     next_null: int = 0
+    #: what `pending` takes of memory, and the rows of it alone, which is what a commit brings to the table
     untabled: int = 0
+    waiting: int = 0
     recovered_left: int = 0
     last_commit: float = float("-inf")
     due: float | None = None
     committing: threading.Lock = field(default_factory=threading.Lock)
+    #: taken behind `committing`, never before it
+    folding: threading.RLock = field(default_factory=threading.RLock)
+    #: how many files there were when the last fold ended
+    folded_files: int = 0
     last_follow: float = float("-inf")
     #: the version that the tails know of, which a conflict of ours may have led the table beyond
     followed: int = -1
@@ -176,10 +191,14 @@ class Live:
             self.closed = why
         self.fail_waiters(why)
 
-    def add_pending(self, group: PendingGroup) -> None:
+    def add_pending(self, group: PendingGroup) -> int:
+        """Returns how many bytes that takes."""
+        held = group.held
         with self.lock:
             self.pending.append(group)
-            self.untabled += group.size
+            self.untabled += held
+            self.waiting += group.size
+        return held
 
     def peek_pending(self, limit: int) -> list[PendingGroup]:
         """Whole groups up to about `limit` bytes; exactly those of last time while its outcome is in doubt."""
@@ -195,11 +214,39 @@ class Live:
                 size += group.size
             return taken
 
+    def drop_pending(self, ends: Sequence[int]) -> int:
+        """Forget what the table holds already, up to the end of each partition; returns how many bytes that frees.
+
+        Of a table that is not ours yet: everything that waits was journaled by whoever owned it before.
+        """
+        with self.lock:
+            before = self.untabled
+            for group in self.pending:
+                group.chunks = [(index, chunk) for index, chunk in group.chunks if chunk.next_offset > ends[index]]
+                group.size = sum(chunk.size for _, chunk in group.chunks)
+            self.pending = deque(group for group in self.pending if group.chunks)
+            self.recovered_left = len(self.pending)
+            self.in_doubt = 0
+            self._count_again()
+            return before - self.untabled
+
     def pop_pending(self, count: int) -> int:
         with self.lock:
-            freed = 0
+            before = self.untabled
             for _ in range(count):
-                freed += self.pending.popleft().size
-            self.untabled -= freed
+                group = self.pending.popleft()
+                self.untabled -= group.held
+                self.waiting -= group.size
             self.in_doubt = 0
-            return freed
+            return before - self.untabled
+
+    def drop_all_pending(self) -> None:
+        """Nothing of it will reach the table."""
+        with self.lock:
+            self.pending.clear()
+            self._count_again()
+            self.recovered_left = 0
+
+    def _count_again(self) -> None:
+        self.untabled = sum(group.held for group in self.pending)
+        self.waiting = sum(group.size for group in self.pending)

@@ -14,26 +14,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from delta_log.appending import Appending
 from delta_log.catalog import TopicInfo
-from delta_log.deletion import carry_out_deletion, decide_deletion
+from delta_log.deletion import carry_out_deletion, decide_deletion, finish_deletion
 from delta_log.disk import Disk, Probe, no_probe
+from delta_log.errors import LakelogError, OutcomeUnknown
 from delta_log.ledger import Ledger
 from delta_log.ledger_table import LedgerTable
 from delta_log.live import TableWaiter
 from delta_log.measure import measure_log, why_refused
-from delta_log.opening import Running, Settings, own, start, stop, wall_clock_ms
+from delta_log.opening import Running, Settings, own, own_producers, start, stop, wall_clock_ms
+from delta_log.ownership import is_replaced
 from delta_log.records_deletion import delete_records
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan
 from delta_log.roots import Root, as_root
-from delta_log.statistics import LogStatistics
+from delta_log.statistics import LogStatistics, TransactionStatistics
 from delta_log.tabling import is_tabled
 from delta_log.tail import Waiter, wake_all
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_plans import ConfigValue
+from delta_log.transactions.decisions import TRANSACTIONS
+from delta_log.transactions.door import Transactions
 from delta_log.types import Appended, OffsetRange
 
 
@@ -44,6 +49,9 @@ class Log(Appending):
         super().__init__(running, settings, clock_ms)
         self._closing = threading.Lock()
         self._complete = False
+        self._transactions: Transactions | None = None
+        self._knows_past_transactions = False
+        running.upkeep.besides.append(self._take_up_transactions)
 
     @classmethod
     def open(
@@ -54,10 +62,21 @@ class Log(Appending):
         clock_ms: Callable[[], int] = wall_clock_ms,
         disk: Disk | None = None,
         probe: Probe = no_probe,
+        store_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Own a root: a directory, made if need be, or `memory://`. RootInUse while another process does."""
+        """Own a root: a directory, made if need be, a place in a bucket, or `memory://`.
+
+        RootInUse while another process does; but one in a bucket is taken over. `store_options` are for a bucket.
+        """
         chosen = settings or Settings()
-        place = as_root(root, disk=disk, probe=probe, segment_size=chosen.segment_bytes)
+        place = as_root(
+            root,
+            disk=disk,
+            probe=probe,
+            segment_size=chosen.segment_bytes,
+            linger_ms=chosen.journal_linger_ms,
+            store_options=store_options,
+        )
         return cls(start(place, chosen, clock_ms=clock_ms, probe=probe), chosen, clock_ms)
 
     @property
@@ -81,15 +100,31 @@ class Log(Appending):
 
     def statistics(self) -> LogStatistics:
         """The log in numbers, for whoever watches it. It may be asked often, and of a closed log too."""
-        return measure_log(self._running, self._clock_ms())
+        known = self._transactions
+        transactions = TransactionStatistics() if known is None else known.statistics()
+        return measure_log(self._running, self._clock_ms(), transactions)
 
     def create_topic(
         self, topic: str, partitions: int = 1, config: Mapping[str, ConfigValue] | None = None
     ) -> TopicInfo:
         """A new topic; TopicExists where there is one of that name or one too much like it."""
         self._check_writable()
+        finish_deletion(self._running.catalog, self._running.writer, topic)
         live = self._running.catalog.create(topic, partitions, config or {})
+        self._check_not_replaced(topic)
         return TopicInfo(live.name, live.id, live.partitions, live.config)
+
+    def _check_not_replaced(self, topic: str) -> None:
+        """Whoever took the root before a topic was made may have looked already, and not know it."""
+        root, unknown = self._running.root, f"whether topic {topic} is there"
+        if root.locks:
+            return
+        try:
+            replaced = is_replaced(root.store, self._running.epoch)
+        except LakelogError as error:
+            raise OutcomeUnknown(unknown, error) from error
+        if replaced:
+            raise OutcomeUnknown(unknown, "somebody else has taken the root")
 
     def alter_topic(self, topic: str, changes: Mapping[str, ConfigValue]) -> TopicConfig:
         """Change settings under Kafka's names; None takes one back to its default."""
@@ -113,6 +148,38 @@ class Log(Appending):
         """Tables of keyed rows beside the topics, journaled with the records; nobody can name them as topics."""
         self._check_writable()
         return Ledger(self._running, tables, self._loops, self._wait_for_room, self._clock_ms)
+
+    @property
+    def opened_transactions(self) -> Transactions | None:
+        """`transactions`, where they were asked for before: nothing is read for it."""
+        return self._transactions
+
+    @property
+    def transactions(self) -> Transactions:
+        """Records for any topics, and what is decided with them, that become visible together or never."""
+        with self._closing:
+            if self._transactions is None:
+                self._check_writable()
+                self._transactions = Transactions(
+                    self._running.writer,
+                    self.open_ledger([TRANSACTIONS]),
+                    self._prepare_numbered,
+                    lambda: own_producers(self._running),
+                    self._settings.transactions,
+                    self._clock_ms,
+                    self._running.root.scratch,
+                    self._live,
+                )
+                self._running.upkeep.besides += [self._transactions.expire, self._transactions.complete]
+            return self._transactions
+
+    def _take_up_transactions(self) -> None:
+        """Once, in the background: what an earlier life committed may not be completed yet, or is to be forgotten."""
+        if self._knows_past_transactions:
+            return
+        if self._running.catalog.ledger(TRANSACTIONS, create=False) is not None:
+            _ = self.transactions
+        self._knows_past_transactions = True
 
     def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
         """Have `wake` called once when a record at or behind `offset` is visible, at once if there is one.
@@ -179,7 +246,12 @@ class Log(Appending):
         """Bring everything into the tables and let the root go; False when something stays in the journal alone."""
         with self._closing:
             if not self._closed:
+                if self._transactions is not None:
+                    with suppress(LakelogError):
+                        self._transactions.complete()
                 super().close()
+                if self._transactions is not None:
+                    self._transactions.close()
                 self._let_go_of_readers()
                 self._complete = stop(self._running)
                 self._let_go_of_readers()

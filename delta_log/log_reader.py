@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -15,10 +16,13 @@ from delta_log.errors import Closed, InvalidRequest, LakelogError, ReadOnly, Unk
 from delta_log.fetched import NO_LIMIT, Fetched, FetchLimits
 from delta_log.later import Begun
 from delta_log.live import Live
+from delta_log.names import is_internal
+from delta_log.places import Location, options_of
 from delta_log.reads import Reader
 from delta_log.roots import Root, RootInfo, as_root, open_root
 from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
 from delta_log.snapshot import files_below, files_from
+from delta_log.table_history import plan_version, versions_in
 from delta_log.tail import PayloadReader, Waiter
 from delta_log.types import DataFile, PartitionOffsets
 
@@ -40,9 +44,26 @@ class Reading:
         """Where the root is, as other readers of Delta tables want to be told."""
         return self._root.store.location
 
-    def table_location(self, topic: str) -> str:
-        """The Delta table of a topic."""
-        return f"{self.location}/{self._live(topic).table.directory}"
+    def table_location(self, name: str) -> str:
+        """The Delta table of a topic, or the one of the server's own that has this name."""
+        return Location(self.location, options_of(self.location)).below(self.table_directory(name))
+
+    def table_directory(self, name: str) -> str:
+        """The same by its place in the root."""
+        live = self._live(name) if not is_internal(name) else self._catalog.find(name)
+        if live is None:
+            raise UnknownTopic(name)
+        return live.table.directory
+
+    def table_version(self, name: str, at: int | datetime) -> int:
+        """The version that a table had at a time, or this one; OutsideHistory where it cannot be read any more."""
+        directory = self.table_directory(name)
+        live = self._catalog.find(name)
+        if live is None:
+            raise UnknownTopic(name)
+        entries = self._root.store.list(f"{directory}/_delta_log")
+        versions = versions_in({entry.name: entry.modified_ms for entry in entries})
+        return plan_version(name, versions, at, live.config, time.time_ns() // 1_000_000)
 
     def topics(self) -> list[str]:
         """The topics there are, those that are closed among them."""
@@ -168,9 +189,15 @@ class LogReader(Reading):
     _info: RootInfo
 
     @classmethod
-    def open(cls, root: str | Path | Root, *, topic_defaults: Mapping[str, object] | None = None) -> Self:
+    def open(
+        cls,
+        root: str | Path | Root,
+        *,
+        topic_defaults: Mapping[str, object] | None = None,
+        store_options: Mapping[str, str] | None = None,
+    ) -> Self:
         """Look at a root. Takes no lock and writes nothing."""
-        place = as_root(root)
+        place = as_root(root, store_options=store_options)
         info = open_root(place, create=False)
         defaults = topic_defaults or {}
         catalog = Catalog(place.store, epoch=None, server_defaults=defaults, clock_ms=_no_clock, probe=no_probe)

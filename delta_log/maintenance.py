@@ -10,21 +10,22 @@ As it is all that jobs can do with a table, it is long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from delta_log.audit_orders import plan_audit_orders
 from delta_log.auditing import AuditAnswer, AuditOrder
 from delta_log.catalog import Catalog
 from delta_log.chains import Finding, check_chain
 from delta_log.clocks import check_clocks
 from delta_log.compaction import Bin, plan_compaction
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import Corruption, LakelogError, PlanOutdated, TopicClosed
+from delta_log.errors import Corruption, LakelogError, NotAvailable, PlanOutdated, TopicClosed
 from delta_log.housekeeping import entries_beyond, is_checkpoint_due, removed_beyond, write_checkpoint
-from delta_log.live import Live
+from delta_log.lost_ranges import read_lost
 from delta_log.merging import MergeAnswer, MergeOrder
 from delta_log.opening import wall_clock_ms
 from delta_log.retention import RetentionPlan, plan_retention
@@ -32,10 +33,9 @@ from delta_log.rewrite import JOBS_MARK, move_log_starts, replace_files, rewritt
 from delta_log.roots import Root, as_root, open_root, read_topic_defaults
 from delta_log.stores import Entry
 from delta_log.topic_config import TopicConfig
+from delta_log.topic_ground import COMMIT_WITHIN_MS, TopicGround
 from delta_log.types import DataFile
 
-#: A written file that no commit names is swept away one day; long before that nobody may commit it any more.
-COMMIT_WITHIN_MS: Final = 12 * 3_600_000
 ORPHAN_AFTER_MS: Final = 2 * COMMIT_WITHIN_MS
 
 
@@ -89,10 +89,15 @@ class Maintenance:
 
     @classmethod
     def open(
-        cls, root: str | Path | Root, *, clock_ms: Callable[[], int] = wall_clock_ms, probe: Probe = no_probe
+        cls,
+        root: str | Path | Root,
+        *,
+        clock_ms: Callable[[], int] = wall_clock_ms,
+        probe: Probe = no_probe,
+        store_options: Mapping[str, str] | None = None,
     ) -> Self:
         """Look at a root as its newest owner does: with the same defaults of topic settings. Takes no lock."""
-        place = as_root(root, probe=probe)
+        place = as_root(root, probe=probe, store_options=store_options)
         open_root(place, create=False)
         defaults = read_topic_defaults(place.store)
         catalog = Catalog(place.store, epoch=None, server_defaults=defaults, clock_ms=clock_ms, probe=probe)
@@ -114,7 +119,12 @@ class Maintenance:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Keep owners out meanwhile; RootInUse where one is in. What the journal holds waits for the next of them."""
+        """Keep owners out meanwhile; RootInUse where one is in. What the journal holds waits for the next of them.
+
+        NotAvailable where nobody can be kept out.
+        """
+        if not self._root.locks:
+            raise NotAvailable(f"nobody can be kept out of {self.location}: its server does this while it runs")
         self._root.hold()
         try:
             yield
@@ -125,19 +135,19 @@ class Maintenance:
         """A topic with its newest state; UnknownTopic or TopicClosed where there is none to work on."""
         live = self._catalog.live(name)
         self._catalog.follow(live)
-        return TopicMaintenance(self.location, self._catalog, self._catalog.live(name), self._clock_ms, self._at)
+        ground = TopicGround(self.location, self._catalog, self._catalog.live(name), self._clock_ms, self._at)
+        return TopicMaintenance(ground)
 
 
 class TopicMaintenance:
     """One topic's table. For one thread."""
 
-    def __init__(self, location: str, catalog: Catalog, live: Live, clock_ms: Callable[[], int], probe: Probe) -> None:
-        self._location = location
-        self._catalog = catalog
-        self._live = live
-        self._table = live.table
-        self._clock_ms = clock_ms
-        self._at = probe
+    def __init__(self, ground: TopicGround) -> None:
+        self.ground = ground
+        self._live = ground.live
+        self._table = ground.table
+        self._clock_ms = ground.clock_ms
+        self._at = ground.at
 
     @property
     def name(self) -> str:
@@ -211,18 +221,26 @@ class TopicMaintenance:
             self._table.store.delete(self._table.path(file.path))
             self._at("retention.file_deleted")
 
+    @property
+    def is_checkpoint_due(self) -> bool:
+        return is_checkpoint_due(self._table)
+
+    def write_checkpoint(self) -> int:
+        """For whoever holds the root: what names the newest checkpoint must never go back. Returns its version."""
+        return write_checkpoint(self._table, self._at)
+
     def plan_vacuum(self, now_ms: int) -> VacuumPlan:
         """For whoever holds the root: then all that is old and that no commit names is nobody's."""
         snapshot, config = self._table.snapshot, self.config
         before_version = snapshot.version - config.history_commits
         files = dict.fromkeys([*self.plan_sweep(now_ms), *self.orphans(now_ms)])
         entries = entries_beyond(self._table, now_ms - config.history_ms, before_version)
-        return VacuumPlan(is_checkpoint_due(self._table), tuple(files), tuple(entries))
+        return VacuumPlan(self.is_checkpoint_due, tuple(files), tuple(entries))
 
     def vacuum(self, plan: VacuumPlan) -> None:
         """The oldest log entry goes first: a death on the way leaves a log without a gap."""
         if plan.checkpoint:
-            write_checkpoint(self._table, self._at)
+            self.write_checkpoint()
         self.sweep(plan.files)
         for path in plan.entries:
             self._table.store.delete(self._table.path(path))
@@ -247,7 +265,7 @@ class TopicMaintenance:
     def order(self, bin_: Bin) -> MergeOrder:
         """What whoever merges the files of a bin must know; each order makes a file of another name."""
         path = f"partition={bin_.partition}/{bin_.base_offset:020d}-{rewritten_name(None)}.parquet"
-        return MergeOrder(self._location, self._table.directory, bin_, path, self.config.parquet_codec)
+        return MergeOrder(self.ground.location, self._table.directory, bin_, path, self.config.parquet_codec)
 
     def check_chains(self) -> list[Finding]:
         """What is wrong with the files as the table's log tells of them, without a look at any."""
@@ -260,36 +278,29 @@ class TopicMaintenance:
                 partition=index,
                 log_start=snapshot.start(index),
                 end=snapshot.end(index),
-                dense=not self.config.compacts,
+                dense=True,
+                clean=snapshot.clean(index),
+                lost=read_lost(snapshot.configuration),
             )
         ]
 
     def plan_audit(self, most_bytes: int, most_files: int) -> list[AuditOrder]:
         """All files, some at a time."""
-        orders: list[AuditOrder] = []
-        taken: list[DataFile] = []
-        size = 0
-        for file in sorted(self._table.snapshot.all_files(), key=lambda each: (each.partition, each.base_offset)):
-            if taken and (size + file.size > most_bytes or len(taken) == most_files):
-                orders.append(self._audit_order(taken))
-                taken, size = [], 0
-            taken.append(file)
-            size += file.size
-        return [*orders, self._audit_order(taken)] if taken else orders
+        snapshot, place = self._table.snapshot, (self.ground.location, self._table.directory)
+        limits = {"most_bytes": most_bytes, "most_files": most_files}
+        lost = read_lost(snapshot.configuration)
+        return list(plan_audit_orders(*place, snapshot.all_files(), clean=snapshot.clean, lost=lost, **limits))
 
     def still_missing(self, answer: AuditAnswer) -> list[Finding]:
         """Of the files that were not there, those that the newest table names."""
         if answer.missing:
-            self._catalog.follow(self._live)
+            self.ground.follow()
         return [Finding(path, "it is missing") for path in answer.missing if self._table.snapshot.has_file(path)]
-
-    def _audit_order(self, files: Sequence[DataFile]) -> AuditOrder:
-        return AuditOrder(self._location, self._table.directory, tuple(files), not self.config.compacts)
 
     def is_current(self, bin_: Bin) -> bool:
         """Whether all its files are in the newest table."""
-        self._catalog.follow(self._live)
-        return all(self._table.snapshot.has_file(file.path) for file in bin_.inputs)
+        snapshot = self.ground.follow()
+        return all(snapshot.has_file(file.path) for file in bin_.inputs)
 
     def settle(self, answer: MergeAnswer) -> int:
         """Commit that the new file stands for the old ones; returns the version.
@@ -301,7 +312,7 @@ class TopicMaintenance:
         try:
             if file is None:
                 raise self._why_not_merged(answer)
-            self._check_young(file, answer.begun_ms)
+            self.ground.check_young([file], answer.begun_ms)
         except LakelogError:
             if file is not None:
                 self._table.store.delete(self._table.path(file.path))
@@ -318,14 +329,6 @@ class TopicMaintenance:
         if self.is_current(answer.order.bin):
             return Corruption(answer.missing, "it is missing")
         return PlanOutdated(self.name, f"{answer.missing} has left the table")
-
-    def _check_young(self, file: DataFile, begun_ms: int) -> None:
-        store = self._table.store
-        entry = store.stat(self._table.path(file.path))
-        if entry is None or entry.size != file.size:
-            raise PlanOutdated(self.name, f"{file.path}, which was just written, is not there")
-        if store.now_ms() - begun_ms > COMMIT_WITHIN_MS:
-            raise PlanOutdated(self.name, f"{file.path} was written too long ago to be committed")
 
     def _data_files(self) -> Iterator[tuple[str, Entry]]:
         for index in range(self._live.partitions):

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Final
 
 from delta_log.errors import NotOwner
 from delta_log.live import Live
 from delta_log.opening import Running
-from delta_log.retention import Overdue, measure_overdue
-from delta_log.statistics import LogStatistics, TopicStatistics
-from delta_log.tail import Tail
+from delta_log.overdue import load_overdue
+from delta_log.statistics import LogStatistics, TopicStatistics, TransactionStatistics
 
 #: So long after a failed write of the journal it counts as failing, where nothing was written since.
 FAILING_FOR_S: Final = 10.0
-_log = logging.getLogger(__name__)
 
 
-def measure_log(running: Running, now_ms: int) -> LogStatistics:
+def measure_log(running: Running, now_ms: int, transactions: TransactionStatistics) -> LogStatistics:
     writer, catalog, tabling = running.writer, running.catalog, running.tabling
     lives = [live for live in catalog.lives() if not live.deleted]
     return LogStatistics(
@@ -37,6 +34,7 @@ def measure_log(running: Running, now_ms: int) -> LogStatistics:
         topics=tuple(measure_topic(live, now_ms) for live in lives),
         closed=catalog.unusable() | {live.name: str(live.closed) for live in lives if live.closed is not None},
         jobs=running.upkeep.jobs.freeze(),
+        transactions=transactions,
     )
 
 
@@ -49,7 +47,7 @@ def why_refused(running: Running) -> str | None:
 
 
 def measure_topic(live: Live, now_ms: int) -> TopicStatistics:
-    overdue = _overdue(live, now_ms)
+    overdue = load_overdue(live, now_ms)
     return TopicStatistics(
         topic=live.name,
         partitions=live.partitions,
@@ -66,26 +64,3 @@ def _lag(live: Live) -> float:
         return max(0.0, time.monotonic() - live.pending[0].since)
     except IndexError:
         return 0.0
-
-
-def _overdue(live: Live, now_ms: int) -> Overdue:
-    """Of all partitions: the sum of the bytes, the oldest age."""
-    if not live.config.deletes or not live.rows.partitioned:
-        return Overdue(0, 0)
-    try:
-        found = [_overdue_of(live, index, tail, now_ms) for index, tail in enumerate(live.tails)]
-    except Exception as error:  # noqa: BLE001 - a damaged table must not take the figures of all others with it
-        _log.warning("what is overdue in %s cannot be said: %r", live.name, error)
-        return Overdue(0, 0)
-    return Overdue(sum(each.size for each in found), max((each.age_ms for each in found), default=0))
-
-
-def _overdue_of(live: Live, index: int, tail: Tail, now_ms: int) -> Overdue:
-    return measure_overdue(
-        live.table.snapshot.files(index),
-        log_start=tail.start,
-        retention_ms=live.config.retention_ms,
-        retention_bytes=live.config.retention_bytes,
-        segment_ms=live.config.segment_ms,
-        now_ms=now_ms,
-    )

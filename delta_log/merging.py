@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -16,14 +15,12 @@ from delta_log.arrow_columns import strictly_rising
 from delta_log.compaction import Bin
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError
-from delta_log.parquet import encode_groups, read_row_groups, regroup
+from delta_log.parquet import encode_groups, read_parts, regroup
 from delta_log.roots import as_root
 from delta_log.schema import FILE_SCHEMA
 from delta_log.stores import Store
 from delta_log.topic_config import ParquetCodec
 from delta_log.types import DataFile
-
-_EVERYTHING: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +63,8 @@ def merge_rows(
     store: Store, directory: str, bin_: Bin, path: str, codec: ParquetCodec, schema: pa.Schema = FILE_SCHEMA
 ) -> DataFile:
     """Write the file; Corruption where the rows are not those that the bin says, FileNotFoundError for a lost one."""
-    rows = _checked(_rows(store, directory, bin_.inputs, schema), directory, bin_)
-    parts = encode_groups(regroup(rows), schema, codec, ordered_by=("offset", "timestamp"))
+    rows = _checked(regroup(_rows(store, directory, bin_.inputs, schema)), directory, bin_)
+    parts = encode_groups(rows, schema, codec, ordered_by=("offset", "timestamp"))
     size = store.put_parts(f"{directory}/{path}", parts)
     return DataFile(
         path,
@@ -101,8 +98,7 @@ def _rows(store: Store, directory: str, files: Sequence[DataFile], schema: pa.Sc
     for file in files:
         path = f"{directory}/{file.path}"
         try:
-            for part in read_row_groups(store, path, schema.names, low=0, high=_EVERYTHING):
-                yield part.cast(schema)
+            yield from read_parts(store, path, schema.names, file.size, schema=schema)
         except FileNotFoundError as error:
             raise FileNotFoundError(path) from error
 

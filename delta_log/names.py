@@ -60,6 +60,8 @@ def _broken_topic_rule(name: str, *, internal: bool) -> str | None:
 
 
 def _broken_id_rule(text: str) -> str | None:
+    if text.isascii() and text.isprintable() and 1 <= len(text) <= ID_BYTES_MAX:
+        return None  # nearly all, at a glance
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

@@ -9,22 +9,28 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from delta_log.catalog import Catalog
+from delta_log.catalog import TOPICS, Catalog
 from delta_log.conflicts import TOPIC_ID
-from delta_log.deletion import carry_out_deletion
+from delta_log.deletion import carry_out_deletion, finish_deletions
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, TopicClosed
 from delta_log.journal import Journal
 from delta_log.journal.local import SEGMENT_SIZE
-from delta_log.live import PRODUCERS_TABLE, Live, producer_row, producer_rows
+from delta_log.live import PRODUCERS_TABLE, Live, producer_rows, stored_rows
 from delta_log.names import is_internal
+from delta_log.ownership import is_replaced
 from delta_log.parquet import read_file
-from delta_log.recovery import Report, recover
-from delta_log.roots import Root, RootInfo, claim_epoch, open_root
+from delta_log.recovery import Report, replay
+from delta_log.roots import Root, RootInfo, claim_epoch, has_owners, open_root
 from delta_log.schema import PRODUCERS_SCHEMA
+from delta_log.stores import Store
+from delta_log.table import Table
 from delta_log.tabler import Tabler
 from delta_log.tabling import Tabling, TailMemory
+from delta_log.tail import wake_all
 from delta_log.topic_config import TopicConfig
+from delta_log.transactions.held import Bounds
+from delta_log.upgrading import upgrade_held
 from delta_log.upkeep import Upkeep
 from delta_log.writer import Limits, Writer
 
@@ -45,10 +51,13 @@ class Settings:
     table_workers: int = 2
     files_per_second: float = 500.0
     segment_bytes: int = SEGMENT_SIZE
+    #: on an object store, the least time from one write of the journal to the next
+    journal_linger_ms: int = 50
     upkeep: bool = True
     max_block_s: float = 60.0
     producer_expiration_ms: int = 86_400_000
     producer_wait_s: float = 1.0
+    transactions: Bounds = field(default_factory=Bounds)
 
 
 @dataclass(slots=True)
@@ -79,11 +88,14 @@ def start(
     info = open_root(root, create=True)
     root.hold()
     try:
-        epoch = claim_epoch(root.store, clock_ms(), settings.topic_defaults)
+        info = upgrade_held(root, info)
+        after = 0 if has_owners(root.store) else _epoch_of_tables(root.store)
+        epoch = claim_epoch(root.store, clock_ms(), settings.topic_defaults, after=after)
         running = _compose(root, info, epoch, settings, clock_ms, probe)
         running.report = _recover(running)
         # whoever was forgotten in an earlier life stays so: somebody else may go by that id since
         running.writer.producers.expire(clock_ms() - settings.producer_expiration_ms)
+        running.writer.producers.close_reserved()
     except BaseException:
         root.let_go()
         raise
@@ -105,10 +117,23 @@ def stop(running: Running) -> bool:
     running.writer.alone(running.writer.close)
     running.owning.shutdown(wait=True)
     complete = running.tabler.stop([] if lost else running.catalog.lives()) and not lost
+    complete = complete and finish_deletions(running.catalog, running.writer)
     running.encoders.shutdown(wait=True)
     running.journal.close(empty=complete and not running.report.closed and not running.writer.aside)
     running.root.let_go()
     return complete
+
+
+def _epoch_of_tables(store: Store) -> int:
+    """The newest that a table knows of: in a copy of the tables alone nothing else tells, and ours must be later."""
+    newest = 0
+    for entry in store.list(TOPICS):
+        table = Table(store, f"{TOPICS}/{entry.name}")
+        try:
+            newest = max(newest, table.snapshot.epoch) if table.load() else newest
+        except LakelogError as error:
+            _log.warning("no epoch can be read of %s: %s", entry.name, error)
+    return newest
 
 
 def own(running: Running, live: Live) -> None:
@@ -117,6 +142,7 @@ def own(running: Running, live: Live) -> None:
         if live.closed is not None:
             raise live.closed
         running.tabler.bring_up(live)
+        running.catalog.apply_settings(live)  # a former owner may have changed them up to now
 
 
 def own_producers(running: Running) -> Live:
@@ -136,9 +162,20 @@ def _compose(
     def lost_ownership(error: LakelogError) -> None:
         _log.error("no longer the owner of %s: %s", root.store.location, error)
         writer.close(error)
+        for live in catalog.lives():
+            for tail in live.tails:
+                wake_all(tail.stop_all_waiting())
 
     def table(live: Live, limit: int) -> bool:
-        return tabling.commit(live, limit)
+        more = tabling.commit(live, limit)
+        try:
+            if settings.upkeep:
+                upkeep.keep_up(live)
+            else:
+                upkeep.shorten_tail(live)
+        except LakelogError as error:
+            _log.warning("no checkpoint or fold of %s for now: %s", live.name, error)
+        return more
 
     catalog = Catalog(root.store, epoch=epoch, server_defaults=settings.topic_defaults, clock_ms=clock_ms, probe=probe)
     journal = root.journal(epoch)
@@ -149,16 +186,19 @@ def _compose(
         lost_ownership=lost_ownership,
     )
     writer = Writer(journal, epoch, tabler, settings.limits)
-    encoders = ThreadPoolExecutor(settings.table_workers, thread_name_prefix="lakelog-encode")
+    at_once = max(settings.table_workers, root.writes_at_once)
+    encoders = ThreadPoolExecutor(at_once, thread_name_prefix="lakelog-encode")
     owning = ThreadPoolExecutor(1, thread_name_prefix="lakelog-own")
     memory = TailMemory(settings.tail_bytes)
-    tabling = Tabling(journal, writer, encoders, memory, clock_ms=clock_ms, probe=probe)
+    together = root.writes_at_once > 1
+    tabling = Tabling(journal, writer, encoders, memory, clock_ms=clock_ms, together=together, probe=probe)
     upkeep = Upkeep(
         catalog,
         journal,
         writer,
         clock_ms=clock_ms,
         producer_expiration_ms=settings.producer_expiration_ms,
+        is_replaced=lambda: is_replaced(root.store, epoch),
         lost_ownership=lost_ownership,
         probe=probe,
     )
@@ -167,15 +207,17 @@ def _compose(
 
 def _recover(running: Running) -> Report:
     catalog, writer = running.catalog, running.writer
+    found = running.journal.recover()  # before any table is read: a former owner may be filling them to this moment
     writer.sequencer.producer_table = _load_producers(running)
-    report = recover(running.journal, writer, catalog.find)
+    report = replay(found, running.journal, writer, catalog.find, catalog.table_names)
     for name, error in report.closed.items():
         catalog.bar(name, error)
     if writer.sequencer.producer_table is not None:
         for group in writer.sequencer.producer_table.pending:
             for _, chunk in group.chunks:
                 if not chunk.lost:
-                    writer.producers.replay(producer_row(chunk, running.journal))
+                    for row in stored_rows(chunk, running.journal):
+                        writer.producers.replay(row)
     for name, topic_id, decision in report.decisions:
         _finish_decision(running, report, name, topic_id, decision)
     return report
@@ -194,7 +236,7 @@ def _load_producers(running: Running) -> Live | None:
                 running.writer.producers.replay(row)
     except (LakelogError, FileNotFoundError) as error:
         _log.error("requests of idempotent producers are refused: %s", error)
-        why = TopicClosed(PRODUCERS_TABLE, str(error), "see what `lakelog repair` would do")
+        why = TopicClosed(PRODUCERS_TABLE, str(error), "see what `lakelog repair --dry-run` would do")
         if producers is not None:
             producers.closed = why
         else:

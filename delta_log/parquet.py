@@ -2,14 +2,11 @@
 
 Checksummed pages, small row groups, statistics where readers skip by them. Parquet knows no checksum of its footer,
 and a damaged one can mislead its readers or end the process: ours carries a seal right before it, where no reader of
-parquet ever looks.
-
-    PAR1  pages …  [seal  CRC-32 of all that follows]  footer  its length  PAR1
+parquet ever looks. It vouches for the rest of the file, too, to those who read all of it.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Final
@@ -21,16 +18,13 @@ import pyarrow.parquet as pq
 from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
 from delta_log.schema import ROW_GROUP, ROW_GROUP_BYTES
+from delta_log.seal import checksum_on, seal, sealed_footer
 from delta_log.stores.protocol import Store
 from delta_log.topic_config import ParquetCodec
 from delta_log.types import RowGroup
 
-_SEAL: Final = b"lkl1"
-_SEAL_SIZE: Final = 8
-#: The footer's length and the magic behind it.
-_END_SIZE: Final = 8
-#: What is read of a file's end at once; most footers fit.
-_END_GUESS: Final = 32 * 1024
+#: A file up to this size is read at once: its footer and its pages lie so near to each other.
+_SMALL: Final = 256 * 1024
 #: Beyond every place that a row can have.
 _UNSAID: Final = 1 << 63
 
@@ -47,11 +41,14 @@ def encode_groups(
 ) -> Iterator[bytes | pa.Buffer]:
     """The same file, part by part: a row group for each table that is given, and no more than that in memory."""
     sink = _Parts()
+    known = 0
     with closing(pq.ParquetWriter(sink, schema, **_options(codec, ordered_by))) as writer:
         for group in groups:
             writer.write_table(group, row_group_size=max(1, group.num_rows))
-            yield from sink.take()
-    yield seal(pa.py_buffer(b"".join(sink.take())))
+            for part in sink.take():
+                known = checksum_on(known, part)
+                yield part
+    yield seal(pa.py_buffer(b"".join(sink.take())), known)
 
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -60,7 +57,7 @@ def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     rows = size = 0
     for table in tables:
         held.append(table)
-        rows, size = rows + table.num_rows, size + table.nbytes
+        rows, size = rows + table.num_rows, size + table.get_total_buffer_size()
         if rows < ROW_GROUP and size < ROW_GROUP_BYTES:
             continue
         whole = pa.concat_tables(held)
@@ -78,29 +75,6 @@ def rows_of_a_group(table: pa.Table) -> int:
     if table.nbytes <= ROW_GROUP_BYTES:
         return ROW_GROUP
     return max(1, min(ROW_GROUP, ROW_GROUP_BYTES * table.num_rows // table.nbytes))
-
-
-def seal(data: pa.Buffer) -> pa.Buffer:
-    """The same file with a checksum of its footer."""
-    whole = memoryview(data)
-    at = len(whole) - _END_SIZE - int.from_bytes(whole[-8:-4], "little")
-    footer = whole[at:]
-    return pa.py_buffer(b"".join((whole[:at], _SEAL, zlib.crc32(footer).to_bytes(4, "little"), footer)))
-
-
-def sealed_footer(source: pa.NativeFile, *, needed: bool = True) -> bytes:
-    """The footer with its length and magic, as it was written; empty where no seal is in front of it nor `needed`."""
-    size = source.size()
-    end = source.read_at(min(size, _END_GUESS), max(0, size - _END_GUESS))
-    length = int.from_bytes(end[-8:-4], "little") + _END_SIZE + _SEAL_SIZE
-    if len(end) < length <= size:
-        end = source.read_at(length, size - length)
-    mark, footer = end[-length:][:_SEAL_SIZE], end[-length:][_SEAL_SIZE:]
-    if mark == _SEAL + zlib.crc32(footer).to_bytes(4, "little"):
-        return footer
-    if needed or mark.startswith(_SEAL):
-        raise ValueError("its footer is not what was written")
-    return b""
 
 
 class _Parts:
@@ -131,11 +105,11 @@ class _Parts:
 
 
 def _options(codec: ParquetCodec, ordered_by: Sequence[str]) -> dict[str, Any]:
-    """No dictionaries: keys and values of a log seldom repeat enough to pay for them."""
+    """Dictionaries only of producers: keys and values of a log seldom repeat enough to pay for them."""
     return {
         "compression": codec.name,
         "compression_level": codec.level,
-        "use_dictionary": False,
+        "use_dictionary": ["producer_id", "producer_epoch"],
         "write_statistics": list(ordered_by),
         "write_page_checksum": True,
         "store_schema": False,
@@ -152,15 +126,17 @@ class OpenFile:
     """A file of ours whose footer was read; Corruption for whatever turns out not to be what was written.
 
     While it is open it can be read, even when it was deleted, and by several threads at once: nothing is buffered
-    ahead, as that would be one buffer for all of them.
+    ahead, as that would be one buffer for all of them. `at_once` brings all its bytes into memory, as they are stored.
+    They are vouched for then, as they are with `whole`, whatever of them is read.
     """
 
-    def __init__(self, store: Store, path: str) -> None:
+    def __init__(self, store: Store, path: str, *, at_once: bool = False, whole: bool = False) -> None:
         self.path = path
         with _blamed(path):
-            self._source = store.open_input(path)
+            self._source = pa.BufferReader(store.read(path)) if at_once else store.open_input(path)
             try:
-                metadata = pq.read_metadata(pa.BufferReader(sealed_footer(self._source)))
+                footer = sealed_footer(self._source, whole=whole or at_once)
+                metadata = None if at_once else pq.read_metadata(pa.BufferReader(footer))
                 self._file = pq.ParquetFile(
                     self._source, metadata=metadata, page_checksum_verification=True, pre_buffer=False
                 )
@@ -178,15 +154,34 @@ class OpenFile:
             if group.last >= low and group.first < high:
                 yield group
 
-    def read(self, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        """The rows of row groups, every page verified."""
+    def read(self, groups: Sequence[int], columns: Sequence[str], *, threads: bool = True) -> pa.Table:
+        """The rows of row groups, every page verified; `threads` for who has cores to spare."""
         with _blamed(self.path):
-            return self._file.read_row_groups(groups, columns=list(columns), use_threads=True)
+            return self._file.read_row_groups(groups, columns=list(columns), use_threads=threads)
 
     def read_all(self, schema: pa.Schema) -> pa.Table:
         """All rows, as the schema has them, every page verified."""
         with _blamed(self.path):
-            return self._file.read(columns=schema.names, use_threads=False).cast(schema)
+            rows = self._file.read(use_threads=False)
+            return rows if rows.schema.equals(schema) else rows.select(schema.names).cast(schema)
+
+    def parts(self, columns: Sequence[str], rows: int, schema: pa.Schema | None) -> Iterator[pa.Table]:
+        """The same, some row groups at a time."""
+        metadata = self._file.metadata
+        taken: list[int] = []
+        held = size = 0
+        for number in range(metadata.num_row_groups):
+            with _blamed(self.path):
+                group = metadata.row_group(number)
+                taken.append(number)
+                held, size = held + group.num_rows, size + group.total_byte_size
+                if held < rows and size < ROW_GROUP_BYTES and number < metadata.num_row_groups - 1:
+                    continue
+                part = self._file.read_row_groups(taken, columns=list(columns), use_threads=False)
+                if schema is not None and not part.schema.equals(schema):
+                    part = part.select(schema.names).cast(schema)
+            yield part
+            taken, held, size = [], 0, 0
 
     def close(self) -> None:
         self._source.close()
@@ -225,8 +220,27 @@ def batch_groups(groups: Iterable[RowGroup], rows: int, size: int) -> Iterator[l
 
 def read_file(store: Store, path: str, schema: pa.Schema) -> pa.Table:
     """A whole file, as the schema has it, every page verified."""
-    with closing(OpenFile(store, path)) as file:
+    with closing(OpenFile(store, path, at_once=True)) as file:
         return file.read_all(schema)
+
+
+def read_parts(
+    store: Store,
+    path: str,
+    columns: Sequence[str],
+    size: int,
+    *,
+    rows: int = ROW_GROUP,
+    schema: pa.Schema | None = None,
+    whole: bool = False,
+) -> Iterator[pa.Table]:
+    """All rows of a file, about so many at a time, by this thread alone: who reads many files reads several at once.
+
+    They come as they are stored, or as a schema has them. `size` is the file's, as far as it is known already: a small
+    one is read at once. With `whole`, none come of a file that has one byte that was not written.
+    """
+    with closing(OpenFile(store, path, at_once=size <= _SMALL, whole=whole)) as file:
+        yield from file.parts(columns, rows, schema)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The door of idempotent requests: one that comes before its predecessor waits for it outside, not in the queue.
 
-The sequencer alone decides. A request that it finds too early takes a place in `Parking`, and tries again when a
-predecessor was stored; when the time is over it tries once more, and that answer stands.
+The sequencer alone decides. A thread's request that it finds too early takes a place in `Parking`, and tries again when
+a predecessor was stored; when the time is over it tries once more, and that answer stands. Those of a loop have a line.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from delta_log.async_append import LoopDoor
 from delta_log.errors import OutOfOrderSequence
 from delta_log.live import Live
+from delta_log.producer_line import Line, LineUnit
 from delta_log.producer_parking import Parked
 from delta_log.request_parts import Request
-from delta_log.types import Appended
+from delta_log.types import Appended, ProducerStamp
 from delta_log.writer import Writer
 
 
@@ -28,6 +29,7 @@ class OrderedDoor:
         self._writer = writer
         self._loops = loops
         self._wait_s = wait_s
+        self._of_thread = threading.local()
 
     def append(self, live: Live, request: Request) -> Appended:
         try:
@@ -44,27 +46,29 @@ class OrderedDoor:
                 except OutOfOrderSequence as early:
                     refusal = early
 
+    def queue_up(self, live: Live, request: Request) -> asyncio.Future[Appended]:
+        """For the running loop: in its line, where it is one of an idempotent producer."""
+        if request.stamp is None:
+            return self._loops.queue_up(live, request)
+        return self._line_up(live, request, request.stamp).future
+
     async def append_async(self, live: Live, request: Request) -> Appended:
-        try:
+        if request.stamp is None:
             return await self._loops.append(live, request)
-        except OutOfOrderSequence as early:
-            refusal = early
-        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        unit = self._line_up(live, request, request.stamp)
+        try:
+            return await unit.future
+        finally:
+            unit.leave()  # its loop may be gone, and calls nobody back
 
-        def wake() -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-                loop.call_soon_threadsafe(woken.set)
-
-        with self._place(live, request, wake, refusal) as place:
-            while True:
-                woken.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(place.patience(refusal)):
-                        await woken.wait()
-                try:
-                    return await self._loops.append(live, request)
-                except OutOfOrderSequence as early:
-                    refusal = early
+    def _line_up(self, live: Live, request: Request, stamp: ProducerStamp) -> LineUnit:
+        box = self._loops.mailbox()
+        line: Line | None = getattr(self._of_thread, "line", None)
+        if line is None or line.box is not box:
+            line = self._of_thread.line = Line(self._writer, box, self._wait_s)
+        unit = LineUnit(line, live, request, stamp)
+        line.enter(unit)
+        return unit
 
     @contextmanager
     def _place(

@@ -6,7 +6,7 @@ Knows who waits, and asks `Producers` whether he still must. Must not know how a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,8 +58,13 @@ class Parking:
     def must_wait(self, parked: Parked) -> bool:
         return not self._closed and self._producers.is_ahead(parked.topic_id, parked.stamp)
 
-    def look_again(self, producer_id: str) -> None:
-        """Something of this producer was stored: wake those who need not wait any more."""
+    def look_again(self, producer_ids: Sequence[str]) -> None:
+        """Something of these producers was stored: wake those who need not wait any more."""
+        if self._of:
+            for producer_id in producer_ids:
+                self._look_again(producer_id)
+
+    def _look_again(self, producer_id: str) -> None:
         if producer_id in self._of:
             with self._lock:
                 beside = list(self._of.get(producer_id, ()))

@@ -2,8 +2,11 @@
 
 State is kept per producer and topic: the epoch and the last five requests. A repeat of one of them is answered with
 its offsets; what lies before them was surely stored. A bump opens an epoch without a request: a row of no topic. The
-rows are journaled with the records that they speak of and later lie in a table of their own; `replay` is the only
-thing that changes state, at start and after a write alike.
+rows are journaled with the records that they speak of and later lie in a table of their own; `replay` changes state,
+at start and after a write alike.
+
+A bump may reserve epochs behind its own, as many as its `count`. For a while the next of them are opened in memory
+alone. A start takes all of them for opened: so none is handed out twice, whatever was forgotten.
 """
 
 from __future__ import annotations
@@ -18,6 +21,11 @@ from delta_log.names import check_id
 from delta_log.types import OffsetRange, ProducerStamp
 
 REMEMBERED: Final = 5
+#: How long reserved epochs may be opened, and how many at most are reserved at once.
+RESERVED_MS: Final = 60_000
+_MOST_RESERVED: Final = 1023
+#: The bytes of a digest that are of the content; what follows is of where the records went, if they were spread.
+CONTENT_BYTES: Final = 16
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 
@@ -25,16 +33,17 @@ _INT64_MAX: Final = 2**63 - 1
 def check_stamp(stamp: ProducerStamp, count: int) -> None:
     """Refuse what no table could hold: it would be found out only after it was acknowledged."""
     check_id("producer id", stamp.producer_id)
-    for what, number, most in (
-        ("epoch", stamp.epoch, _INT32_MAX),
-        ("sequence", stamp.sequence, _INT64_MAX - count),
-    ):
-        if type(number) is not int or not 0 <= number <= most:
-            raise InvalidStamp(stamp.producer_id, f"{what} {number!r} is no whole number from 0 to {most}")
+    _check_number(stamp, "epoch", stamp.epoch, _INT32_MAX)
+    _check_number(stamp, "sequence", stamp.sequence, _INT64_MAX - count)
+
+
+def _check_number(stamp: ProducerStamp, what: str, number: int, most: int) -> None:
+    if type(number) is not int or not 0 <= number <= most:
+        raise InvalidStamp(stamp.producer_id, f"{what} {number!r} is no whole number from 0 to {most}")
 
 
 class ProducerRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """One stored request, or a bump, which has no topic and no records.
+    """One stored request, or a bump, which has no topic and no records; its `count` are the epochs that it reserves.
 
     `partitions` is how many the topic had, so that a repeat is assigned as the first was.
     """
@@ -58,6 +67,16 @@ class ProducerRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
     def key(self) -> tuple[str, str]:
         return self.producer_id, self.topic_id
 
+    @property
+    def last_epoch(self) -> int:
+        """Of a bump: the last that it opened or reserved."""
+        return self.epoch + self.count
+
+    @property
+    def heard_ms(self) -> int:
+        """When something was last heard of its producer, or may have been: what it reserved is opened later."""
+        return self.timestamp_ms + RESERVED_MS if self.count and not self.topic_id else self.timestamp_ms
+
     def offset_ranges(self) -> tuple[OffsetRange, ...]:
         return tuple(OffsetRange(*given) for given in self.ranges)
 
@@ -74,7 +93,9 @@ class Repeat:
     row: ProducerRow | None
 
 
-Undo = tuple[tuple[str, str], tuple[ProducerRow, ...] | None, ProducerRow | None]
+_NEW: Final = New()
+#: The key, and what was known of it and of its producer before.
+Undo = tuple[tuple[str, str], tuple[ProducerRow, ...] | None, ProducerRow | None, int | None]
 
 
 class Producers:
@@ -87,48 +108,105 @@ class Producers:
     def __init__(self) -> None:
         self._recent: dict[tuple[str, str], tuple[ProducerRow, ...]] = {}
         self._last: dict[str, ProducerRow] = {}
+        #: of those whose last row does not say the epoch
+        self._opened: dict[str, int] = {}
+        #: what a start took for opened
+        self._passed: dict[str, int] = {}
 
     def decide(self, topic_id: str, stamp: ProducerStamp, count: int, digest: bytes) -> New | Repeat:
         """What to do with a request; raises where the rules of sequence and epoch are broken."""
-        epoch = self._epoch(stamp.producer_id)
+        if self.is_plainly_next((stamp.producer_id, topic_id), stamp):
+            return _NEW
+        epoch = self.epoch_of(stamp.producer_id)
         if stamp.epoch < epoch:
             raise StaleProducerEpoch(stamp.producer_id, epoch, stamp.epoch)
         recent = self._of_epoch(topic_id, stamp)
         expected = _expected(recent)
         if stamp.sequence == expected:
-            return New()
+            return _NEW
         if stamp.sequence > expected:
             raise OutOfOrderSequence(stamp.producer_id, expected, stamp.sequence)
         for row in recent:
-            if row.sequence == stamp.sequence and (row.count, row.digest) == (count, digest):
+            if row.sequence == stamp.sequence and (row.count, row.digest[:CONTENT_BYTES]) == (count, digest):
                 return Repeat(row)
         if recent and stamp.sequence + count <= recent[0].sequence:
             return Repeat(None)
         raise SequenceReused(stamp.producer_id, stamp.sequence)
 
+    def is_plainly_next(self, key: tuple[str, str], stamp: ProducerStamp) -> bool:
+        """Whether it follows what was last heard of its producer, as most do; one that does not may be new, too."""
+        recent = self._recent.get(key)
+        if recent is None:
+            return False
+        row = recent[-1]
+        follows = row.sequence + row.count == stamp.sequence and row.epoch == stamp.epoch
+        return follows and self._last.get(key[0]) is row and key[0] not in self._opened
+
     def is_ahead(self, topic_id: str, stamp: ProducerStamp) -> bool:
         """Whether a request before this one is missing, and may still come."""
-        fenced = stamp.epoch < self._epoch(stamp.producer_id)
+        fenced = stamp.epoch < self.epoch_of(stamp.producer_id)
         return not fenced and stamp.sequence > _expected(self._of_epoch(topic_id, stamp))
 
-    def decide_bump(self, producer_id: str, now_ms: int) -> ProducerRow:
-        """The row that opens the next epoch of a producer, 0 of an unknown one, and shuts out all before."""
-        epoch = self._epoch(producer_id) + 1
+    def epoch_of(self, producer_id: str) -> int:
+        """The highest that was seen; −1 of one that is unknown, or was forgotten."""
+        last = self._last.get(producer_id)
+        return -1 if last is None else max(last.epoch, self._opened.get(producer_id, -1))
+
+    def decide_bump(self, producer_id: str, now_ms: int, floor: int = 0, *, reserves: bool = False) -> ProducerRow:
+        """The row that opens the next epoch of a producer, at least `floor`, and shuts out all before.
+
+        Where it `reserves`, twice as many as were opened since the last such row, if that was lately: so who begins
+        once in a while has epochs that follow each other.
+        """
+        epoch = max(self.epoch_of(producer_id) + 1, floor)
         if epoch > _INT32_MAX:
             raise InvalidStamp(producer_id, f"epoch {epoch - 1} is the last there is; take another id")
-        return ProducerRow(producer_id, "", "", epoch, 0, 0, b"", 0, (), now_ms)
+        count, before = 0, self._bump_of(producer_id)
+        if reserves and before is not None and 0 <= now_ms - before.timestamp_ms < 2 * RESERVED_MS:
+            used = min(epoch - before.epoch, before.count + 1)
+            count = min(2 * used, _MOST_RESERVED, _INT32_MAX - epoch)
+        return ProducerRow(producer_id, "", "", epoch, 0, count, b"", 0, (), now_ms)
+
+    def decide_reserved(self, producer_id: str, now_ms: int, floor: int = 0) -> int | None:
+        """The next epoch where it was reserved, and its time is not over; None where a bump has to be stored."""
+        bump, epoch = self._bump_of(producer_id), max(self.epoch_of(producer_id) + 1, floor)
+        if bump is None or epoch > bump.last_epoch or not 0 <= now_ms - bump.timestamp_ms < RESERVED_MS:
+            return None
+        return epoch
+
+    def open_reserved(self, producer_id: str, epoch: int) -> Undo:
+        """It is opened; whoever has one before is shut out."""
+        undo = self._undo_of((producer_id, ""))
+        self._opened[producer_id] = epoch
+        return undo
+
+    def close_reserved(self) -> None:
+        """After a start: nobody knows which of them were opened, so all of them were.
+
+        A smaller epoch than that of the bump is one of a producer that was forgotten, with what it had reserved.
+        """
+        for name, last in self._last.items():
+            bump = self._bump_of(name)
+            if bump is not None and last.epoch >= bump.epoch:
+                self._opened[name] = self._passed[name] = bump.last_epoch
+
+    def surely_opened(self, producer_id: str) -> int:
+        """The highest that somebody is known to have opened: not what a start took for it."""
+        last, opened = self._last.get(producer_id), self._opened.get(producer_id, -1)
+        sure = -1 if opened == self._passed.get(producer_id) else opened
+        return -1 if last is None else max(last.epoch, sure)
 
     def replay(self, row: ProducerRow) -> Undo:
         """Remember what was stored; returns what `undo` needs when storing it failed after all."""
-        before, last = self._recent.get(row.key), self._last.get(row.producer_id)
-        goes_on = before is not None and before[-1].epoch == row.epoch and before[-1].next_sequence <= row.sequence
-        kept = before[-(REMEMBERED - 1) :] if before is not None and goes_on else ()
-        self._recent[row.key] = (*kept, row)
+        undo = self._undo_of((row.producer_id, row.topic_id))
+        before = undo[1]
+        kept = before[-(REMEMBERED - 1) :] if before is not None and _goes_on(before[-1], row) else ()
+        self._recent[undo[0]] = (*kept, row)
         self._last[row.producer_id] = row
-        return row.key, before, last
+        return undo
 
     def undo(self, undo: Undo) -> None:
-        key, before, last = undo
+        key, before, last, opened = undo
         if before is None:
             self._recent.pop(key, None)
         else:
@@ -137,6 +215,10 @@ class Producers:
             self._last.pop(key[0], None)
         else:
             self._last[key[0]] = last
+        if opened is None:
+            self._opened.pop(key[0], None)
+        else:
+            self._opened[key[0]] = opened
 
     @property
     def count(self) -> int:
@@ -153,20 +235,26 @@ class Producers:
             del self._recent[key]
 
     def expire(self, before_ms: int) -> None:
-        """Forget who has been silent since before; of who has not, the last row stays as long, as it says the epoch."""
+        """Forget who has been silent since before; of who has not, the last row stays as long, as it says the epoch.
+
+        A bump that reserved is heard of until all that it reserved is over: what comes later has no smaller epoch.
+        """
         heard = [*self._last.values(), *(recent[-1] for recent in self._recent.values())]
-        alive = {row.producer_id for row in heard if row.timestamp_ms >= before_ms}
+        alive = {row.producer_id for row in heard if row.heard_ms >= before_ms}
         self._last = {name: row for name, row in self._last.items() if name in alive}
+        self._opened = {name: epoch for name, epoch in self._opened.items() if name in alive}
+        self._passed = {name: epoch for name, epoch in self._passed.items() if name in alive}
         lasting = {row.key for row in self._last.values()}
         self._recent = {
-            key: recent
-            for key, recent in self._recent.items()
-            if recent[-1].timestamp_ms >= before_ms or key in lasting
+            key: recent for key, recent in self._recent.items() if recent[-1].heard_ms >= before_ms or key in lasting
         }
 
-    def _epoch(self, producer_id: str) -> int:
-        last = self._last.get(producer_id)
-        return -1 if last is None else last.epoch
+    def _bump_of(self, producer_id: str) -> ProducerRow | None:
+        bumps = self._recent.get((producer_id, ""))
+        return None if bumps is None else bumps[-1]
+
+    def _undo_of(self, key: tuple[str, str]) -> Undo:
+        return key, self._recent.get(key), self._last.get(key[0]), self._opened.get(key[0])
 
     def _of_epoch(self, topic_id: str, stamp: ProducerStamp) -> tuple[ProducerRow, ...]:
         recent = self._recent.get((stamp.producer_id, topic_id), ())
@@ -179,10 +267,30 @@ def _expected(recent: tuple[ProducerRow, ...]) -> int:
 
 def survivors(rows: list[ProducerRow], silent_since_ms: int | None = None) -> list[ProducerRow]:
     """Of rows in their order, those that a fold of all would still remember."""
-    producers = Producers()
+    by_key: dict[tuple[str, str], list[ProducerRow]] = {}
     for row in rows:
+        by_key.setdefault((row.producer_id, row.topic_id), []).append(row)
+    kept = {id(row) for several in by_key.values() for row in _newest(several)}
+    left = [row for row in rows if id(row) in kept]
+    if silent_since_ms is None:
+        return left
+    producers = Producers()
+    for row in left:
         producers.replay(row)
-    if silent_since_ms is not None:
-        producers.expire(silent_since_ms)
+    producers.expire(silent_since_ms)
     kept = {id(row) for row in producers.rows()}
-    return [row for row in rows if id(row) in kept]
+    return [row for row in left if id(row) in kept]
+
+
+def _newest(rows: list[ProducerRow]) -> list[ProducerRow]:
+    """The last of one producer and topic, and those before it that it goes on from."""
+    found = rows[-1:]
+    for row in reversed(rows[-REMEMBERED:-1]):
+        if not _goes_on(row, found[-1]):
+            break
+        found.append(row)
+    return found
+
+
+def _goes_on(before: ProducerRow, after: ProducerRow) -> bool:
+    return before.epoch == after.epoch and before.next_sequence <= after.sequence

@@ -4,8 +4,9 @@
     |----------------------------------|=====================|
     log start                     tail.first             end offset
 
-At the end a reader waits; outside log start … end offset is an error that names the range. A hole, where records
-were compacted away or lost, is stepped over.
+One fetch crosses the border, so that who reads from the start has what was stored a moment ago too. At the end a reader
+waits; outside log start … end offset is an error that names the range. A hole, where records were compacted away or
+lost, is stepped over. What cannot be read is told to who begins there: what lies before it is given.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log.actions import LATEST_MS
-from delta_log.errors import OffsetOutOfRange, TopicClosed
+from delta_log.errors import LakelogError, OffsetOutOfRange, TopicClosed
 from delta_log.fetched import NO_LIMIT, Fetched, FetchLimits, Gathered, first_at_or_after
 from delta_log.file_reads import FileReads, Moved, Wanted
 from delta_log.later import Begun, Later
@@ -31,6 +32,11 @@ _RETRIES: Final = 5
 def check_range(live: Live, partition: int, offset: int, start: int, end: int) -> None:
     if not start <= offset <= end:
         raise OffsetOutOfRange(live.name, partition, offset, start, end)
+
+
+def _may_go_on(gathered: Gathered, later: Later | None) -> bool:
+    """Behind what is only promised so far nothing else may come."""
+    return not gathered.full and (later is None or not later.rows)
 
 
 class Reader:
@@ -66,19 +72,23 @@ class Reader:
         schema = pa.schema([live.rows.schema.field(name) for name in columns])
         stop = min(end, gathered.limits.below)
         moved = 0
-        while gathered.is_empty and gathered.next_offset < stop:
+        while gathered.next_offset < stop and _may_go_on(gathered, later):
             try:
                 if gathered.next_offset >= tail.first:
                     self._from_tail(tail, gathered, stop, columns)
                 else:
                     self._files.gather(Wanted(live, partition, min(stop, tail.first), columns), gathered, later)
-            except TopicClosed:
-                if gathered.is_empty:
-                    raise
             except Moved:
                 moved += 1
-                if moved > _RETRIES:
+                if moved <= _RETRIES:
+                    continue
+                if gathered.is_empty:
                     raise TopicClosed(live.name, "its files move faster than they can be read", "try again") from None
+                break
+            except (LakelogError, OSError):
+                if gathered.is_empty:
+                    raise
+                break
         return Fetched(live.name, partition, gathered.batches, gathered.next_offset, end, start, schema)
 
     def first_at(self, live: Live, partition: int, timestamp_ms: int) -> int | None:
@@ -116,7 +126,8 @@ class Reader:
 
     def _from_tail(self, tail: Tail, gathered: Gathered, end: int, columns: Sequence[str]) -> None:
         offset = gathered.next_offset
-        wanted = min(gathered.limits.records, end - offset)
+        room = gathered.room
+        wanted = min(room.records, end - offset)
         chunks = tail.chunks_from(offset, wanted)
         if not chunks or chunks[0].base_offset > offset:
             if not chunks and tail.first <= offset:
@@ -127,7 +138,7 @@ class Reader:
         taken: list[Chunk] = []
         size = 0
         for chunk in chunks:
-            if taken and size > gathered.limits.bytes:
+            if taken and size > room.bytes:
                 break
             taken.append(chunk)
             size += chunk.size

@@ -9,6 +9,7 @@ import msgspec
 
 from delta_log.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge, UnknownPartition
 from delta_log.topic_config import TopicConfig
+from delta_log.topic_settings import INT64_MAX
 from delta_log.types import Header
 
 LATEST_TIMESTAMP: Final = 253_402_300_799_999
@@ -46,6 +47,12 @@ class Rules(msgspec.Struct, frozen=True):
             config.message_timestamp_before_max_ms,
             config.message_timestamp_after_max_ms,
             config.compacts,
+        )
+
+    def relaxed(self) -> Rules:
+        """The same without what a change of the configuration, or time alone, takes back."""
+        return msgspec.structs.replace(
+            self, max_bytes=INT64_MAX, before_ms=INT64_MAX, after_ms=INT64_MAX, keys_required=False
         )
 
 

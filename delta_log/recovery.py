@@ -4,6 +4,7 @@ frame below the table's end               it is in the table: skip
 topic id of an earlier life               the topic was deleted: drop; also where its table is marked deleted
 another epoch than the table's            not of this table's history: set aside, named
 a payload that cannot be read             its offsets become a hole, named
+neighbours that cannot be read            what they may have given out becomes a hole, named; their segment is kept
 else                                      live again, at its offsets
 """
 
@@ -15,12 +16,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from delta_log.errors import Corruption, LakelogError
+from delta_log.errors import LakelogError
 from delta_log.frames import DECISION, Frame, Place
 from delta_log.journal import Journal, Recovered
+from delta_log.journal_doubts import TableEnds, lost_of, plan_doubts
 from delta_log.journal_scan import FoundFrame, Lost
 from delta_log.live import Live, PendingGroup
-from delta_log.tail import Chunk, Tail, held_bytes
+from delta_log.tail import Chunk, Tail, row_bytes
 from delta_log.writer import Writer
 
 _log = logging.getLogger(__name__)
@@ -67,16 +69,15 @@ class Report:
 OpenTopic = Callable[[str], Live | None]
 
 
-def recover(journal: Journal, writer: Writer, open_topic: OpenTopic) -> Report:
-    """Replay the journal into the live tables. `open_topic` answers None where there is no such table."""
-    found = journal.recover()
-    if found.untraceable:
-        raise Corruption(
-            "the journal",
-            f"{', '.join(found.untraceable)} cannot be read and nothing says which offsets they gave out "
-            f"({'; '.join(found.damage)})",
-        )
-    report = Report(found.segments, found.size, torn=found.torn, damage=found.damage)
+def replay(
+    found: Recovered, journal: Journal, writer: Writer, open_topic: OpenTopic, all_tables: Callable[[], Sequence[str]]
+) -> Report:
+    """Make live what the tables do not hold. `open_topic` answers None where there is no such table.
+
+    Tables are to be opened after the journal was read: what was gone from it by then is in them. `all_tables` is asked
+    for their names where groups left no trace of whose they were.
+    """
+    report = Report(found.segments, found.size, torn=found.torn, damage=[*found.damage, *found.untraceable])
     lives: dict[str, Live] = {}
     for name, items in _by_topic(found).items():
         live = _open(name, open_topic, report)
@@ -90,9 +91,36 @@ def recover(journal: Journal, writer: Writer, open_topic: OpenTopic) -> Report:
             for item in items:
                 if item.frame.kind != DECISION:
                     _set_aside(writer, report, item, "there is no such table")
+    if found.untraceable:
+        for name in all_tables():
+            if name not in lives and name not in report.closed:
+                live = _open(name, open_topic, report)
+                lives |= {} if live is None else {name: live}
+        _keep_unread(journal, writer, found, report)
+        doubts = plan_doubts(found.frames, found.unread, [_ends(live) for live in lives.values()])
+        found.lost += lost_of(doubts)
     for lost in found.lost:
         _keep_lost_offsets(journal, writer, lives, report, lost)
     return report
+
+
+def _ends(live: Live) -> TableEnds:
+    snapshot = live.table.snapshot
+    ends = () if live.deleted else tuple(snapshot.end(index) for index in range(live.partitions))
+    return TableEnds(live.name, live.id, snapshot.epoch, ends)
+
+
+def _keep_unread(journal: Journal, writer: Writer, found: Recovered, report: Report) -> None:
+    """For whoever can read more of it than we can.
+
+    All of the journal stays while a table is closed: nothing else says what it may have been given, once it is mended.
+    """
+    segments = sorted({segment for unread in found.unread for segment in unread.segments})
+    writer.aside.update(segments)
+    report.aside += [f"journal segment {epoch}-{number} (groups of it cannot be read)" for epoch, number in segments]
+    never = Tail(0, 0)
+    for segment in journal.segments() if report.closed else ():
+        writer.segments.setdefault(segment, {})[never] = 1
 
 
 def _by_topic(found: Recovered) -> dict[str, list[FoundFrame]]:
@@ -171,9 +199,8 @@ def _is_in_order(items: Sequence[FoundFrame]) -> bool:
 
 def _add_group(writer: Writer, live: Live, group: PendingGroup) -> None:
     if group.chunks:
-        live.add_pending(group)
+        writer.untabled += live.add_pending(group)
         live.recovered_left += 1
-        writer.untabled += group.size
 
 
 def _segment(place: Place) -> tuple[int, int]:
@@ -201,7 +228,7 @@ def _replay(live: Live, item: FoundFrame, report: Report) -> Chunk | str | None:
     chunk = Chunk(
         frame.base_offset,
         frame.count,
-        held_bytes(frame),
+        row_bytes(frame),
         frame,
         item.place,
         lost=not item.sound,

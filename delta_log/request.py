@@ -96,8 +96,8 @@ def prepare_arrow(
     if stamp is not None:
         check_stamp(stamp, table.num_rows)
     columns = read_columns(table)
-    if stamp is None and table.num_rows < _FEW and _AS_ROWS.issuperset(columns):
-        return prepare_records(rules, _as_rows(columns), first_null=first_null, now_ms=now_ms)
+    if table.num_rows < _FEW and _AS_ROWS.issuperset(columns):
+        return prepare_records(rules, _as_rows(columns), first_null=first_null, now_ms=now_ms, stamp=stamp)
     keys = columns.get("key", pa.nulls(table.num_rows, pa.binary()))
     if rules.keys_required and keys.null_count:
         raise InvalidRecord(pc.index(keys.is_null(), True).as_py(), f"{rules.topic} is compacted: a record needs a key")

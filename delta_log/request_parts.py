@@ -14,6 +14,7 @@ from delta_log.errors import InvalidRecord
 from delta_log.frames import ARROW, ROWS
 from delta_log.murmur2 import Numbers
 from delta_log.rows import ArrowRows, RowBlock, Rows, encode_arrow, encode_block, merge_blocks
+from delta_log.sequences import pack_sequences
 from delta_log.types import ProducerStamp
 
 T = TypeVar("T")
@@ -21,13 +22,23 @@ T = TypeVar("T")
 LARGE: Final = 64
 
 
+class SpilledRows(msgspec.Struct, gc=False, frozen=True):
+    """So many records that lie somewhere as the journal will carry them; `crc` is of that."""
+
+    count: int
+    crc: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
 class Part(msgspec.Struct, gc=False):
     """The records of a request that go to one partition, as rows and as the journal carries them."""
 
     partition: int
-    rows: Rows
+    rows: Rows | SpilledRows
     kind: int
-    payload: bytes
+    payload: bytes | memoryview
 
 
 class Request(msgspec.Struct):
@@ -42,6 +53,8 @@ class Request(msgspec.Struct):
     nulls: int = 0
     stamp: ProducerStamp | None = None
     digest: bytes = b""
+    #: why it may not be stored; as a repeat of what is stored already it is answered all the same
+    refusal: InvalidRecord | None = None
     reassign: Callable[[int], Sequence[int]] | None = None
 
 
@@ -75,7 +88,7 @@ def _gather(block: RowBlock, indexes: range | list[int]) -> RowBlock:
         _pick(block.values, indexes),
         block.timestamps if isinstance(block.timestamps, int) else _pick(block.timestamps, indexes),
         None if block.headers is None else _pick(block.headers, indexes),
-        [first + index for index in indexes] if isinstance(first, int) else None,
+        pack_sequences(first, indexes) if isinstance(first, int) else None,
     )
 
 
@@ -90,11 +103,10 @@ def _block_part(partition: int, rows: RowBlock) -> Part:
     return Part(partition, rows, ROWS, payload)
 
 
-def merge_parts(parts: Sequence[Part]) -> Part:
-    """Rows of plain requests for one partition, as if one request had brought them."""
-    return _block_part(
-        parts[0].partition, merge_blocks([part.rows for part in parts if isinstance(part.rows, RowBlock)])
-    )
+def merge_parts(parts: Sequence[Part], stamps: Sequence[ProducerStamp | None]) -> Part:
+    """Rows of several requests for one partition, as if one had brought them."""
+    rows = [part.rows for part in parts if isinstance(part.rows, RowBlock)]
+    return _block_part(parts[0].partition, merge_blocks(rows, stamps))
 
 
 def arrow_parts(
@@ -118,7 +130,7 @@ def _split_arrow(
     for partition, count in enumerate(counts):
         if count:
             taken = order[start : start + count]
-            sequences: list[int] | None = None if sequence is None else (taken + sequence).tolist()
+            sequences = None if sequence is None else pack_sequences(sequence, taken)
             result.append((partition, ArrowRows(ordered.slice(start, count), sequences)))
             start += count
     return result
@@ -127,6 +139,11 @@ def _split_arrow(
 def _arrow_part(partition: int, rows: ArrowRows) -> Part:
     payload = encode_arrow(rows)
     return Part(partition, rows, ARROW, payload)
+
+
+def assignment_digest(assignment: Sequence[int]) -> bytes:
+    """What tells that a repeat is assigned as the first was."""
+    return mmh3.hash_bytes(msgspec.msgpack.encode(list(assignment)))[:8]
 
 
 def content_digest(content: bytes, explicit: Sequence[int | None] | None) -> bytes:

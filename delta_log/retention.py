@@ -29,11 +29,10 @@ HIGH_WATERMARK = -1  # as in Kafka's DeleteRecords: everything there is now
 
 
 class Removal(NamedTuple):
-    """`overdue_ms` is by how long the file has outlived retention.ms: 0 when time is not why it goes."""
+    """A file that goes, and why."""
 
     file: DataFile
     why: Why
-    overdue_ms: int = 0
 
     def __str__(self) -> str:
         return f"remove {_named(self.file)}: {self.why}"
@@ -96,7 +95,11 @@ class OutsideLog(NamedTuple):
 
 
 class Overdue(NamedTuple):
-    """How far a partition is past its retention: zero, or retention does not run as it should."""
+    """How far a partition is past its retention: zero, or retention does not run as it should.
+
+    `age_ms` is for how long a file is there that should be gone: past retention.ms, or since the commit by which
+    there were retention.bytes without it.
+    """
 
     size: int
     age_ms: int
@@ -126,7 +129,7 @@ def plan_retention(
     for file, age in zip(files[below:], ages[below:], strict=True):
         left -= file.size
         if retention_ms is not None and age > retention_ms:
-            removals.append(Removal(file, "time", overdue_ms=age - retention_ms))
+            removals.append(Removal(file, "time"))
         elif retention_bytes is not None and left >= retention_bytes:
             removals.append(Removal(file, "bytes"))
         else:
@@ -162,13 +165,6 @@ def plan_delete_records(
     )
 
 
-def overdue(plan: RetentionPlan | None) -> Overdue:
-    """For metrics: what the plan would remove, seen as what should be gone already."""
-    if plan is None:
-        return Overdue(0, 0)
-    return Overdue(plan.size, max(removal.overdue_ms for removal in plan.removals))
-
-
 def measure_overdue(
     files: Sequence[DataFile],
     *,
@@ -178,20 +174,26 @@ def measure_overdue(
     segment_ms: int,
     now_ms: int,
 ) -> Overdue:
-    """The same without a plan: it looks at no more files than are overdue, as metrics ask for all topics at once."""
-    size = latest_ms = 0
-    left = 0 if retention_bytes is None else sum(file.size for file in files if file.last_offset >= log_start)
-    for i, file in enumerate(files):
-        if file.last_offset >= log_start:
-            left -= file.size
-            following = files[i + 1] if i + 1 < len(files) else None
-            age = now_ms - min(file.max_timestamp_ms, _newest_commit(file, following, segment_ms))
-            if retention_ms is not None and age > retention_ms:
-                latest_ms = max(latest_ms, age - retention_ms)
-            elif retention_bytes is None or left < retention_bytes:
-                break
-        size += file.size
-    return Overdue(size, latest_ms)
+    """For metrics: what a plan would remove. It looks at few files more than are overdue, as all topics are asked.
+
+    Files leave from the oldest end, so none is overdue for longer than the first.
+    """
+    below = _count_below(files, log_start)
+    size, longest = sum(file.size for file in files[:below]), 0
+    left = 0 if retention_bytes is None else sum(file.size for file in files[below:])
+    for i in range(below, len(files)):
+        left -= files[i].size
+        by_bytes = retention_bytes is not None and left >= retention_bytes
+        age = now_ms - min(files[i].max_timestamp_ms, _commit_of(files, i, segment_ms))
+        by_time = retention_ms is not None and age > retention_ms
+        if not (by_time or by_bytes):
+            break
+        if retention_ms is not None and by_time and i == below:
+            longest = age - retention_ms
+        if retention_bytes is not None and by_bytes and i == below:
+            longest = max(longest, now_ms - _enough_since(files, i, retention_bytes, segment_ms))
+        size += files[i].size
+    return Overdue(size, longest)
 
 
 def newest_commits(files: Sequence[DataFile], *, segment_ms: int) -> list[int]:
@@ -225,6 +227,19 @@ def check_limits(**limits: int | None) -> None:
     for name, limit in limits.items():
         if limit is not None and limit < 0:
             raise ValueError(f"{name}={limit} is no limit: pass None for none")
+
+
+def _commit_of(files: Sequence[DataFile], i: int, segment_ms: int) -> int:
+    return _newest_commit(files[i], files[i + 1] if i + 1 < len(files) else None, segment_ms)
+
+
+def _enough_since(files: Sequence[DataFile], i: int, retention_bytes: int, segment_ms: int) -> int:
+    """When the files behind this one first had as much as is to be kept."""
+    behind, enough = 0, i
+    while behind < retention_bytes:
+        enough += 1
+        behind += files[enough].size
+    return _commit_of(files, enough, segment_ms)
 
 
 def _newest_commit(file: DataFile, following: DataFile | None, segment_ms: int) -> int:

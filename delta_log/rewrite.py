@@ -21,6 +21,7 @@ from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError, PlanOutdated
 from delta_log.parquet import encode_parquet, read_file, time_bounds
+from delta_log.pauses import with_pauses
 from delta_log.schema import integer
 from delta_log.snapshot import Snapshot, start_txn
 from delta_log.table import Table
@@ -49,7 +50,7 @@ def merge_files(
         raise Corruption(table.path(bin_.inputs[0].path), "its rows are not those that the table's log names")
     low = min(file.min_timestamp_ms for file in bin_.inputs)
     high = max(file.max_timestamp_ms for file in bin_.inputs)
-    file = _write(table, rows, bin_.partition, codec, low, high, bin_.modified_ms)
+    file = write_rows(table, rows, bin_.partition, codec, low, high, bin_.modified_ms)
     probe("fold.file_written")
     return replace_files(table, topic_id, bin_.inputs, [file], clock_ms, data_change=False)
 
@@ -63,7 +64,7 @@ def cut_file(
     fresh: list[DataFile] = []
     if kept.num_rows:
         low, high = time_bounds(kept)
-        fresh = [_write(table, kept, file.partition, codec, low, high, file.modified_ms)]
+        fresh = [write_rows(table, kept, file.partition, codec, low, high, file.modified_ms)]
     return replace_files(table, topic_id, [file], fresh, clock_ms, data_change=True)
 
 
@@ -79,7 +80,7 @@ def replace_rows(
     """In a table of the server's own: commit that `rows`, which may be none, stand for those of `old`."""
     fresh: list[DataFile] = []
     if rows.num_rows:
-        fresh = [_write(table, rows, -1, codec, 0, 0, min(file.modified_ms for file in old))]
+        fresh = [write_rows(table, rows, -1, codec, 0, 0, min(file.modified_ms for file in old))]
     probe("fold.file_written")
     return replace_files(table, topic_id, old, fresh, clock_ms, data_change=True)
 
@@ -92,17 +93,23 @@ def replace_files(
     clock_ms: Clock,
     *,
     data_change: bool,
+    also: Callable[[Snapshot], Sequence[Txn]] = lambda _: (),
 ) -> int:
-    """Commit that `fresh` stand for `old`; PlanOutdated when one of those left meanwhile."""
+    """Commit that `fresh` stand for `old`; PlanOutdated when one of those left meanwhile.
+
+    `also` is stored with it, and may refuse what the snapshot is by then.
+    """
     commit_id = uuid.uuid4().hex
 
     def plan(snapshot: Snapshot) -> list[Action]:
         _check_current(table, topic_id, snapshot, old)
+        noted = also(snapshot)
         info = CommitInfo(commit_id, clock_ms(), "OPTIMIZE", read_version=snapshot.version, facts={"topicId": topic_id})
         return [
             info,
             *(Add(file, data_change) for file in fresh),
             *_removes(old, clock_ms(), data_change=data_change),
+            *noted,
         ]
 
     try:
@@ -160,7 +167,7 @@ def move_log_starts(table: Table, topic_id: str, offsets: Mapping[int, int], clo
 
 def read_rows(table: Table, files: Sequence[DataFile], schema: pa.Schema) -> pa.Table:
     """The rows of some files; PlanOutdated where one of them left the table."""
-    return pa.concat_tables([_read_current(table, file, schema) for file in files])
+    return pa.concat_tables(with_pauses(_read_current(table, file, schema) for file in files))
 
 
 def _read_current(table: Table, file: DataFile, schema: pa.Schema) -> pa.Table:
@@ -194,9 +201,10 @@ def _removes(files: Sequence[DataFile], now_ms: int, *, data_change: bool) -> li
     return [Remove(file.path, file.partition, file.size, now_ms, data_change) for file in files]
 
 
-def _write(
+def write_rows(
     table: Table, rows: pa.Table, partition: int, codec: ParquetCodec, low: int, high: int, modified_ms: int
 ) -> DataFile:
+    """A file that no commit names yet, of rows in order."""
     order = order_column(partition)
     places = rows.column(order)
     base, last = places[0].as_py(), places[rows.num_rows - 1].as_py()

@@ -3,7 +3,10 @@
     lakelog.json            written once; names the cluster and the format
     writers/<epoch>.json    one for each opening for writing; the highest is the owner
 
-A local root is held by an flock on `lakelog.json` besides, so that a second process is told at once.
+A local root is held by an flock on `lakelog.json` besides, so that a second process is told at once. In an object store
+there is nothing of the kind: there whoever opens it takes it over, and the journal tells who was there before.
+
+Past 300 lines, as the kinds of places stand beside the two files by which all of them are told.
 """
 
 from __future__ import annotations
@@ -20,10 +23,14 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from delta_log.checked_json import decode_checked, encode_checked
 from delta_log.disk import Disk, Probe, no_probe
-from delta_log.errors import NotARoot, RootInUse, StorageRefused
+from delta_log.errors import InvalidConfig, NotARoot, RootInUse, StorageRefused
 from delta_log.journal import Journal, LocalJournal, MemoryJournal
 from delta_log.journal.local import SEGMENT_SIZE
+from delta_log.ownership import writer_path
+from delta_log.places import OBJECT_SCHEMES, options_of
+from delta_log.probing import TRIAL_PREFIX, check_put_if_absent
 from delta_log.stores import LocalStore, MemoryStore, Store
 from delta_log.stores.local import delete_leftovers
 
@@ -40,13 +47,34 @@ class RootInfo(msgspec.Struct, frozen=True):
 
 
 class _Writer(msgspec.Struct, frozen=True):
-    """What the file of an epoch says to those who work beside its owner."""
+    """What the file of an epoch says to those who work beside its owner, and to those who ask who that is."""
 
+    pid: int = 0
+    host: str = ""
     topic_defaults: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+def encode_info(info: RootInfo) -> bytes:
+    return encode_checked(info)
+
+
+def decode_info(data: bytes) -> RootInfo:
+    """What a root file says; DecodeError where it is damaged."""
+    return decode_checked(data, RootInfo, ("cluster_id", "format"))
+
+
+def decode_writer(data: bytes) -> _Writer:
+    """What the file of an epoch says; DecodeError where it is damaged."""
+    return decode_checked(data, _Writer, ("pid", "host", "since_ms", "id", "topic_defaults"))
 
 
 class Root(Protocol):
     """One kind of place: its store, its lock, its journal."""
+
+    #: Whether `hold` keeps others out; else it only makes sure that they can be told.
+    locks: bool
+    #: So many files may well be written at once.
+    writes_at_once: int
 
     @property
     def store(self) -> Store: ...
@@ -63,9 +91,17 @@ class Root(Protocol):
 
     def journal(self, epoch: int) -> Journal: ...
 
+    @property
+    def scratch(self) -> Path | None:
+        """Where files without a name may lie as long as they are open; None where the system has a place for them."""
+        ...
+
 
 class LocalRoot:
     """A directory."""
+
+    locks = True
+    writes_at_once = 1
 
     def __init__(
         self,
@@ -91,7 +127,8 @@ class LocalRoot:
             return False
         if not self.path.is_dir():
             return True
-        return any(name not in _NOT_FOREIGN for name in os.listdir(self.path))
+        names = (name for name in os.listdir(self.path) if not name.startswith(TRIAL_PREFIX))
+        return any(name not in _NOT_FOREIGN for name in names)
 
     def hold(self) -> None:
         fd = -1
@@ -118,9 +155,16 @@ class LocalRoot:
         directory = self.path / "journal"
         return LocalJournal(directory, epoch, disk=self._disk, probe=self._probe, segment_size=self._segment_size)
 
+    @property
+    def scratch(self) -> Path | None:
+        return self.path / "journal"
+
 
 class MemoryRoot:
     """Lives as long as the object; opening it again is like starting again on the same disk."""
+
+    locks = True
+    writes_at_once = 1
 
     def __init__(self) -> None:
         self._store = MemoryStore()
@@ -142,9 +186,51 @@ class MemoryRoot:
         if self._held.locked():
             self._held.release()
 
+    @property
+    def scratch(self) -> Path | None:
+        return None
+
     def journal(self, epoch: int) -> Journal:
         self._journal.epoch = epoch
         return self._journal
+
+
+class ObjectRoot:
+    """A bucket, or what is below a prefix in one. Whoever opens it owns it, and whoever did before finds out."""
+
+    locks = False
+    writes_at_once = 8
+
+    def __init__(self, store: Store, *, linger_ms: int = 50) -> None:
+        self._store = store
+        self._linger_ms = linger_ms
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    def is_foreign(self) -> bool:
+        return any(entry.name not in _NOT_FOREIGN for entry in self._store.list(""))
+
+    def hold(self) -> None:
+        """Nobody can be kept out; but everything rests on the store telling the second of two that he is."""
+        wrong = check_put_if_absent(self._store)
+        if wrong is not None:
+            raise NotARoot(self._store.location, f"its store cannot keep a log: {wrong}")
+
+    def let_go(self) -> None:
+        """Nothing is held."""
+
+    @property
+    def scratch(self) -> Path | None:
+        return None
+
+    def journal(self, epoch: int) -> Journal:
+        from delta_log.journal.objects import ObjectJournal  # noqa: PLC0415 - most processes never need it
+
+        return ObjectJournal(
+            self._store, epoch, newest_epoch=lambda: max(_epochs(self._store), default=0), linger_ms=self._linger_ms
+        )
 
 
 def as_root(
@@ -153,16 +239,32 @@ def as_root(
     disk: Disk | None = None,
     probe: Probe = no_probe,
     segment_size: int = SEGMENT_SIZE,
+    linger_ms: int = 50,
+    store_options: Mapping[str, str] | None = None,
 ) -> Root:
-    """What a user names: a directory, `memory://` for one that lives as long as this process, or a root itself."""
-    if isinstance(place, str | Path):
-        scheme, found, _ = str(place).partition("://")
-        if found and scheme == "memory":
-            return MemoryRoot()
-        if found:
-            raise NotARoot(str(place), f"this version keeps a log in a directory or in memory, not on {scheme}://")
+    """What a user names: a directory, a bucket, `memory://` for one that lives as long as this process, or a root."""
+    if not isinstance(place, str | Path):
+        return place
+    scheme, found, rest = str(place).partition("://")
+    if not found:
         return LocalRoot(place, disk=disk, probe=probe, segment_size=segment_size)
-    return place
+    if scheme == "memory":
+        return MemoryRoot()
+    if scheme not in OBJECT_SCHEMES:
+        kinds = ", ".join(f"{each}://" for each in OBJECT_SCHEMES)
+        raise NotARoot(str(place), f"a log is kept in a directory, in memory, or on {kinds}, not on {scheme}://")
+    if not rest.strip("/"):
+        raise NotARoot(str(place), "it names no bucket")
+    return ObjectRoot(_open_store(place, store_options), linger_ms=linger_ms)
+
+
+def _open_store(place: str | Path, options: Mapping[str, str] | None) -> Store:
+    from delta_log.stores.objects import ObjectStore  # noqa: PLC0415 - likewise
+
+    try:
+        return ObjectStore(str(place), options_of(place) | dict(options or {}))
+    except InvalidConfig as error:
+        raise NotARoot(str(place), str(error)) from error
 
 
 def open_root(root: Root, *, create: bool) -> RootInfo:
@@ -174,11 +276,19 @@ def open_root(root: Root, *, create: bool) -> RootInfo:
     if info is None:
         raise NotARoot(store.location, f"it has no {ROOT_FILE}")
     if info.format > FORMAT:
-        raise NotARoot(store.location, f"its format {info.format} is newer than this version, which knows {FORMAT}")
+        why = f"its format {info.format} is newer than this version, which knows {FORMAT}: install a newer one"
+        raise NotARoot(store.location, why)
     return info
 
 
-def claim_epoch(store: Store, now_ms: int, topic_defaults: Mapping[str, object] | None = None) -> int:
+def has_owners(store: Store) -> bool:
+    """Whether anybody is known to have owned this root; nobody is in a copy of the tables alone."""
+    return bool(_epochs(store))
+
+
+def claim_epoch(
+    store: Store, now_ms: int, topic_defaults: Mapping[str, object] | None = None, *, after: int = 0
+) -> int:
     """Take the next epoch: ours alone, and higher than any before. Whoever works beside us learns our defaults by it.
 
     A number may be free because it was given out, overtaken and deleted while we looked away. As the oldest are
@@ -186,17 +296,18 @@ def claim_epoch(store: Store, now_ms: int, topic_defaults: Mapping[str, object] 
     """
     while True:
         epochs = _epochs(store)
-        epoch = max(epochs, default=0) + 1
+        epoch = max([*epochs, after]) + 1
         owner: dict[str, Any] = {"pid": os.getpid(), "host": platform.node(), "since_ms": now_ms}
+        owner["id"] = uuid.uuid4().hex
         owner["topic_defaults"] = dict(topic_defaults or {})
-        if not store.create(_writer_path(epoch), msgspec.json.encode(owner)):
+        if not store.create(writer_path(epoch), encode_checked(owner)):
             continue
         now_there = _epochs(store)
         if max(now_there, default=epoch) > epoch and epoch - 1 not in now_there:
-            store.delete(_writer_path(epoch))
+            store.delete(writer_path(epoch))
             continue
         for old in sorted(epochs)[: -_KEPT_WRITERS + 1]:
-            store.delete(_writer_path(old))
+            store.delete(writer_path(old))
         return epoch
 
 
@@ -208,9 +319,9 @@ def read_topic_defaults(store: Store) -> dict[str, object]:
     epochs = _epochs(store)
     if not epochs:
         return {}
-    name = _writer_path(max(epochs))
+    name = writer_path(max(epochs))
     try:
-        return msgspec.json.decode(store.read(name), type=_Writer).topic_defaults
+        return decode_writer(store.read(name)).topic_defaults
     except (FileNotFoundError, msgspec.DecodeError) as error:
         raise StorageRefused(f"the owner's defaults in {name}", error) from error
 
@@ -223,13 +334,13 @@ def _make_root(root: Root) -> RootInfo | None:
         if info is None:
             raise NotARoot(store.location, f"it is not empty and has no {ROOT_FILE}")
         return info
-    store.create(ROOT_FILE, msgspec.json.encode(RootInfo(uuid.uuid4().hex, FORMAT)))
+    store.create(ROOT_FILE, encode_info(RootInfo(uuid.uuid4().hex, FORMAT)))
     return _read_info(store)
 
 
 def _read_info(store: Store) -> RootInfo | None:
     try:
-        return msgspec.json.decode(store.read(ROOT_FILE), type=RootInfo)
+        return decode_info(store.read(ROOT_FILE))
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
@@ -241,13 +352,9 @@ def _epochs(store: Store) -> list[int]:
     return [int(name) for name in names if name.isdigit()]
 
 
-def _writer_path(epoch: int) -> str:
-    return f"writers/{epoch:010d}.json"
-
-
 def _owner(store: Store) -> str:
     try:
-        owner = msgspec.json.decode(store.read(_writer_path(max(_epochs(store)))))
-        return f"process {owner['pid']} on {owner['host']}"
-    except (FileNotFoundError, ValueError, KeyError, msgspec.DecodeError):
+        owner = decode_writer(store.read(writer_path(max(_epochs(store)))))
+        return f"process {owner.pid} on {owner.host}"
+    except (FileNotFoundError, ValueError, msgspec.DecodeError):
         return "another process"

@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_log.murmur2 import Numbers
 from delta_log.schema import FILE_SCHEMA, HEADER, HEADERS, TIMESTAMP, integer
+from delta_log.sequences import Sequences, join_sequences
 from delta_log.types import Header, ProducerStamp
 
 #: The columns of a frame in Arrow form: offsets follow from its base, the producer from its stamp.
@@ -25,25 +27,40 @@ CONTENT_SCHEMA: Final = pa.schema([FILE_SCHEMA.field(name) for name in ("timesta
 class RowBlock(msgspec.Struct, array_like=True, gc=False):
     """Columns of a run of records.
 
-    `timestamps` is one number when all are the same; `headers` None when none has any; `sequences` the first one
-    when they are dense, None for a plain producer.
+    `timestamps` is one number when all are the same; `headers` None when none has any; `sequences` None for a plain
+    producer.
     """
 
     keys: list[bytes | None]
     values: list[bytes | None]
     timestamps: int | list[int]
     headers: list[tuple[Header, ...] | None] | None = None
-    sequences: int | list[int] | None = None
+    sequences: Sequences = None
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+class Sender(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """Who sent so many of a crowd's rows: None and 0 for a plain producer. `sequences` as in a block."""
+
+    count: int
+    producer_id: str | None = None
+    epoch: int = 0
+    sequences: Sequences = None
+
+
+class CrowdBlock(RowBlock):
+    """Rows of several requests, some of them numbered: `senders` says whose they are; None where none is."""
+
+    senders: list[Sender] | None = None
 
 
 class ArrowRows(msgspec.Struct, gc=False):
     """The same in Arrow; `batch` has CONTENT_SCHEMA."""
 
     batch: pa.RecordBatch
-    sequences: int | list[int] | None = None
+    sequences: Sequences = None
 
     def __len__(self) -> int:
         return self.batch.num_rows
@@ -52,22 +69,31 @@ class ArrowRows(msgspec.Struct, gc=False):
 Rows = RowBlock | ArrowRows
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(RowBlock)
-_sequences_decoder: Final = msgspec.msgpack.Decoder(int | list[int] | None)
+_decoder: Final = msgspec.msgpack.Decoder(CrowdBlock)
+_sequences_decoder: Final = msgspec.msgpack.Decoder(Sequences)
 
 
-def merge_blocks(blocks: Sequence[RowBlock]) -> RowBlock:
-    """Blocks of plain producers, one behind the other, as one."""
-    if len(blocks) == 1:
+def merge_blocks(blocks: Sequence[RowBlock], stamps: Sequence[ProducerStamp | None] = ()) -> RowBlock:
+    """Blocks, one behind the other, as one; of plain producers, or of those that `stamps` names."""
+    if len(blocks) == 1 and not stamps:
         return blocks[0]
     first = blocks[0].timestamps
     same = isinstance(first, int) and all(block.timestamps == first for block in blocks)
-    return RowBlock(
+    merged = (
         _joined([block.keys for block in blocks]),
         _joined([block.values for block in blocks]),
         first if same else list(chain.from_iterable(map(_spread_times, blocks))),
         None if all(block.headers is None for block in blocks) else _spread_headers(blocks),
     )
+    if not any(stamps):
+        return RowBlock(*merged)
+    return CrowdBlock(*merged, None, [_sender(block, stamp) for block, stamp in zip(blocks, stamps, strict=True)])
+
+
+def _sender(rows: Rows, stamp: ProducerStamp | None) -> Sender:
+    if stamp is None:
+        return Sender(len(rows))
+    return Sender(len(rows), stamp.producer_id, stamp.epoch, rows.sequences)
 
 
 def encode_block(block: RowBlock) -> bytes:
@@ -194,17 +220,27 @@ def headers_array(column: Sequence[Sequence[Header] | None]) -> pa.Array:
 
 def _producer_columns(runs: Sequence[Run]) -> list[pa.Array]:
     total = sum(len(run.rows) for run in runs)
-    if all(run.stamp is None for run in runs):
+    senders = list(chain.from_iterable(map(_senders, runs)))
+    if all(sender.producer_id is None for sender in senders):
         return [pa.nulls(total, pa.string()), pa.nulls(total, pa.int32()), pa.nulls(total, pa.int64())]
-    ids: list[str | None] = []
-    epochs: list[int | None] = []
-    sequences: list[int | None] = []
-    for run in runs:
-        count = len(run.rows)
-        ids += [run.stamp.producer_id if run.stamp else None] * count
-        epochs += [run.stamp.epoch if run.stamp else None] * count
-        given = run.rows.sequences
-        sequences += (
-            [None] * count if given is None else range(given, given + count) if isinstance(given, int) else given
-        )
-    return [pa.array(ids, pa.string()), pa.array(epochs, pa.int32()), pa.array(sequences, pa.int64())]
+    if len(senders) == 1:
+        named, epoch = senders[0].producer_id, senders[0].epoch
+        around = [pa.repeat(pa.scalar(named, pa.string()), total), pa.repeat(pa.scalar(epoch, pa.int32()), total)]
+        return [*around, _sequence_column(senders, np.array([total]))]
+    counts = np.array([sender.count for sender in senders])
+    each = pa.array(np.repeat(np.arange(len(senders)), counts))
+    ids = pa.array([sender.producer_id for sender in senders], pa.string())
+    epochs = pa.array([None if sender.producer_id is None else sender.epoch for sender in senders], pa.int32())
+    return [ids.take(each), epochs.take(each), _sequence_column(senders, counts)]
+
+
+def _sequence_column(senders: Sequence[Sender], counts: Numbers) -> pa.Array:
+    numbers = join_sequences([sender.sequences for sender in senders], counts)
+    plain = [sender.sequences is None for sender in senders]
+    return pa.array(numbers, mask=np.repeat(plain, counts) if any(plain) else None)
+
+
+def _senders(run: Run) -> list[Sender]:
+    if isinstance(run.rows, CrowdBlock) and run.rows.senders is not None:
+        return run.rows.senders
+    return [_sender(run.rows, run.stamp)]

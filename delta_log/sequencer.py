@@ -2,7 +2,7 @@
 
 What is given out is tentative until the group is durable: `take_back` undoes all of it.
 
-A crowd sends one record at a time. The rows that the plain requests of a group bring to one partition lie side by side,
+A crowd sends one record at a time. The rows that the small requests of a group bring to one partition lie side by side,
 so they become one frame: everything behind this point costs by the frame, not by the request.
 """
 
@@ -14,39 +14,44 @@ from typing import Final
 
 import msgspec
 
+from delta_log.bump import Bump
 from delta_log.errors import LakelogError, TopicClosed, UnknownTopic
-from delta_log.frames import LEDGER, PRODUCERS, ROWS, Frame, checksum
-from delta_log.ledger_request import KnownTable, LedgerRequest, LedgerRun
+from delta_log.frames import LEDGER, PRODUCERS, ROWS, Frame, Payload, checksum
+from delta_log.ledger_request import EncodedRows, KnownTable, LedgerRequest, LedgerRun, Prepared
 from delta_log.ledger_table import join_rows
 from delta_log.live import PRODUCERS_TABLE, Live, producer_payload
-from delta_log.producers import ProducerRow, Producers, Repeat, Undo
-from delta_log.request_parts import LARGE, Part, Request, merge_parts
+from delta_log.producers import CONTENT_BYTES, ProducerRow, Producers, Repeat, Undo
+from delta_log.request_parts import LARGE, Part, Request, SpilledRows, assignment_digest, merge_parts
+from delta_log.rows import RowBlock
 from delta_log.tail import Tail
 from delta_log.turns import Unit
 from delta_log.types import Appended, OffsetRange, ProducerStamp
 
-#: What a unit of ledger rows is answered with: who brought them knows them.
+#: What a unit of ledger rows is answered with, and a bump: who brought them knows them.
 _STORED: Final = Appended(())
 
 
 class Run(msgspec.Struct, gc=False):
-    """Neighbouring rows of plain requests, on their way to one frame."""
+    """Neighbouring rows of small requests, on their way to one frame; `stamps` says whose."""
 
     live: Live
     base_offset: int
     parts: list[Part]
+    stamps: list[ProducerStamp | None]
     timestamp_ms: int
 
 
 class Group:
     """A group on its way: what it writes, and what to do once it is durable."""
 
-    __slots__ = ("frames", "ledger_runs", "parts", "payloads", "rows", "runs", "settled", "tails", "undo", "units")
+    __slots__ = (
+        "bumped", "frames", "ledger_runs", "parts", "payloads", "rows", "runs", "settled", "tails", "undo", "units",
+    )  # fmt: skip
 
     def __init__(self, units: list[Unit]) -> None:
         self.units = units
         self.frames: list[Frame] = []
-        self.payloads: list[bytes] = []
+        self.payloads: list[Payload] = []
         self.parts: list[tuple[Live, int, Part | None, ProducerStamp | None]] = []
         #: by the identity of their tail
         self.tails: dict[int, Tail] = {}
@@ -54,17 +59,23 @@ class Group:
         self.ledger_runs: dict[int, LedgerRun] = {}
         self.undo: list[Undo] = []
         self.rows: list[ProducerRow] = []
+        #: producers of whom a reserved epoch was opened, for which no row is written
+        self.bumped: list[str] = []
         #: repeats of what is durable already, whatever becomes of this group
         self.settled: list[Unit] = []
 
 
 class Sequencer:
-    """Of one owner. `producer_table` is where idempotent requests are remembered, None until the first shows up."""
+    """Of one owner. `producer_table` is where idempotent requests are remembered, None until the first shows up.
+
+    `unsettled`: the journal cannot say yet what became of its last group, which only a later one settles.
+    """
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.producers = Producers()
         self.producer_table: Live | None = None
+        self.unsettled = False
 
     def sequence(self, group: Group) -> None:
         """Offsets for every unit that can be stored; the others are told why not."""
@@ -77,6 +88,8 @@ class Sequencer:
             self._close(group, run)
         for ledger_run in group.ledger_runs.values():
             self._close_ledger(group, ledger_run)
+        if group.rows:
+            self._close_producers(group)
 
     def take_back(self, group: Group) -> None:
         """The group is not durable: its offsets are free again."""
@@ -88,7 +101,11 @@ class Sequencer:
     def _sequence(self, group: Group, unit: Unit) -> None:
         live, request = unit.live, unit.request
         if isinstance(request, LedgerRequest):
-            _give_places(group, request)
+            self._sequence_unit(group, request)
+            unit.result = _STORED
+            return
+        if isinstance(request, Bump):
+            self.bump(group, request)
             unit.result = _STORED
             return
         if live is None:
@@ -100,20 +117,56 @@ class Sequencer:
             decision = self.producers.decide(live.id, stamp, request.count, request.digest)
             if isinstance(decision, Repeat):
                 unit.result = repeated(request, decision.row)
-                if not any(decision.row is row for row in group.rows):
+                if not _is_under_way(group, (stamp.producer_id, live.id), decision.row):
                     group.settled.append(unit)
                 return
+            if request.refusal is not None:
+                raise request.refusal
         ranges = [self._give_offsets(group, live, request, part) for part in request.parts]
         if stamp is not None and memory is not None:
             self._remember(group, memory, producer_row_of(live, request, stamp, ranges))
         unit.result = Appended(tuple(ranges), tuple(request.assignment), request.timestamp_ms)
 
-    def bump(self, group: Group, producer_id: str, now_ms: int) -> int:
-        """Open the next epoch of a producer; to be journaled as every request is."""
-        memory = self._producer_memory()
-        row = self.producers.decide_bump(producer_id, now_ms)
+    def _sequence_unit(self, group: Group, request: LedgerRequest) -> None:
+        """Offsets in every topic and places in every table of a unit, where none of them refuses it."""
+        try:
+            if request.line is not None:
+                request.line.check(request.number)
+            for known, _ in request.parts:
+                _writable(known)
+            for append in request.appends:
+                check_writable(append.live)
+            answers = plan_appends(request.appends)
+            decided = () if request.decide is None else request.decide(self.producers, answers)
+            for known, _ in decided:
+                _writable(known)
+        except LakelogError as error:
+            request.break_line(error)
+            raise
+        for append in request.appends:
+            for part in append.request.parts:
+                self._give_offsets(group, append.live, append.request, part)
+        _give_places(group, request.parts, request.timestamp_ms)
+        _give_places(group, decided, request.timestamp_ms)
+        request.answers = answers
+
+    def bump(self, group: Group, bump: Bump) -> None:
+        """Open the next epoch of a producer; its row is journaled as every request's is.
+
+        One that was reserved needs none. It is answered when all is durable that was let in before it, which is in
+        this group or an earlier one; where that is in doubt, a row settles it.
+        """
+        memory, producer_id, now_ms = self._producer_memory(), bump.producer_id, bump.timestamp_ms
+        if bump.reserves and not self.unsettled:
+            reserved = self.producers.decide_reserved(producer_id, now_ms, bump.floor)
+            if reserved is not None:
+                group.undo.append(self.producers.open_reserved(producer_id, reserved))
+                group.bumped.append(producer_id)
+                bump.opened = reserved
+                return
+        row = self.producers.decide_bump(producer_id, now_ms, bump.floor, reserves=bump.reserves)
         self._remember(group, memory, row)
-        return row.epoch
+        bump.opened = row.epoch
 
     def _producer_memory(self) -> Live:
         table = self.producer_table
@@ -127,11 +180,12 @@ class Sequencer:
         base, tail.next = tail.next, tail.next + count
         group.tails[id(tail)] = tail
         run = group.runs.get(id(tail))
-        if request.stamp is None and part.kind == ROWS and count < LARGE:
+        if part.kind == ROWS and count < LARGE and isinstance(part.rows, RowBlock):
             if run is None:
-                group.runs[id(tail)] = Run(live, base, [part], request.timestamp_ms)
+                group.runs[id(tail)] = Run(live, base, [part], [request.stamp], request.timestamp_ms)
             else:
                 run.parts.append(part)
+                run.stamps.append(request.stamp)
         else:
             if run is not None:
                 self._close(group, group.runs.pop(id(tail)))
@@ -139,8 +193,11 @@ class Sequencer:
         return OffsetRange(part.partition, base, count)
 
     def _close(self, group: Group, run: Run) -> None:
-        part = run.parts[0] if len(run.parts) == 1 else merge_parts(run.parts)
-        self._add(group, run.live, part, run.base_offset, run.timestamp_ms, None)
+        if len(run.parts) == 1:
+            part, stamp = run.parts[0], run.stamps[0]
+        else:
+            part, stamp = merge_parts(run.parts, run.stamps), None
+        self._add(group, run.live, part, run.base_offset, run.timestamp_ms, stamp)
 
     def _add(
         self, group: Group, live: Live, part: Part, base: int, timestamp_ms: int, stamp: ProducerStamp | None
@@ -154,7 +211,7 @@ class Sequencer:
             len(part.rows),
             self.epoch,
             len(part.payload),
-            checksum(part.payload),
+            part.rows.crc if isinstance(part.rows, SpilledRows) else checksum(part.payload),
             timestamp_ms,
             None if stamp is None else (stamp.producer_id, stamp.epoch),
         )
@@ -163,13 +220,18 @@ class Sequencer:
         group.parts.append((live, part.partition, part, stamp))
 
     def _remember(self, group: Group, table: Live, row: ProducerRow) -> None:
-        """Journal, in the same unit, that this producer's request is stored."""
+        """That this producer's request is stored, to be journaled with it."""
         group.undo.append(self.producers.replay(row))
         group.rows.append(row)
         tail = table.tails[0]
-        base, tail.next = tail.next, tail.next + 1
+        tail.next += 1
         group.tails[id(tail)] = tail
-        self._add_internal(group, table, PRODUCERS, (base, 1), producer_payload(row), row.timestamp_ms)
+
+    def _close_producers(self, group: Group) -> None:
+        """One frame for what a group has to remember, however many have sent it."""
+        table, count = self._producer_memory(), len(group.rows)
+        place = table.tails[0].next - count, count
+        self._add_internal(group, table, PRODUCERS, place, producer_payload(group.rows), group.rows[-1].timestamp_ms)
 
     def _close_ledger(self, group: Group, run: LedgerRun) -> None:
         place = run.base, len(run.rows)
@@ -186,22 +248,38 @@ class Sequencer:
         group.parts.append((table, 0, None, None))
 
 
-def _give_places(group: Group, request: LedgerRequest) -> None:
-    """Places in every table of a unit, where all of them can be written to."""
-    try:
-        if request.line is not None:
-            request.line.check(request.number)
-        lives = [_writable(known) for known, _ in request.parts]
-    except LakelogError as error:
-        request.break_line(error)
-        raise
-    for live, (_, rows) in zip(lives, request.parts, strict=True):
+def _is_under_way(group: Group, producer: tuple[str, str], row: ProducerRow | None) -> bool:
+    """Whether a repeat may be one of what this very group brings; of a forgotten one it can only be guessed."""
+    return any(other is row if row is not None else other.key == producer for other in group.rows)
+
+
+def plan_appends(appends: Sequence[Prepared]) -> tuple[Appended, ...]:
+    """What each of these would be answered with, one behind the other; nothing is given out."""
+    following: dict[int, int] = {}
+    answers: list[Appended] = []
+    for append in appends:
+        ranges: list[OffsetRange] = []
+        for part in append.request.parts:
+            tail = append.live.tails[part.partition]
+            base = following.get(id(tail), tail.next)
+            following[id(tail)] = base + len(part.rows)
+            ranges.append(OffsetRange(part.partition, base, len(part.rows)))
+        answers.append(Appended(tuple(ranges), tuple(append.request.assignment), append.request.timestamp_ms))
+    return tuple(answers)
+
+
+def _give_places(group: Group, parts: EncodedRows, timestamp_ms: int) -> None:
+    """Places for rows in tables that can be written to."""
+    for known, rows in parts:
+        live = _writable(known)
+        if not rows:
+            continue
         tail = live.tails[0]
         base, tail.next = tail.next, tail.next + len(rows)
         group.tails[id(tail)] = tail
         run = group.ledger_runs.get(id(tail))
         if run is None:
-            group.ledger_runs[id(tail)] = LedgerRun(live, base, list(rows), request.timestamp_ms)
+            group.ledger_runs[id(tail)] = LedgerRun(live, base, list(rows), timestamp_ms)
         else:
             run.rows += rows
 
@@ -231,9 +309,9 @@ def producer_row_of(live: Live, request: Request, stamp: ProducerStamp, ranges: 
         stamp.epoch,
         stamp.sequence,
         request.count,
-        request.digest,
+        request.digest if len(ranges) == 1 else request.digest + assignment_digest(request.assignment),
         request.partitions,
-        tuple((given.partition, given.base_offset, given.count) for given in ranges),
+        tuple([(given.partition, given.base_offset, given.count) for given in ranges]),
         request.timestamp_ms,
     )
 
@@ -248,6 +326,7 @@ def repeated(request: Request, row: ProducerRow | None) -> Appended:
     assignment = request.assignment
     if row.partitions != request.partitions and request.reassign is not None:
         assignment = request.reassign(row.partitions)
-    if Counter(assignment) != {partition: count for partition, _, count in row.ranges}:
+    spread, known = row.digest[CONTENT_BYTES:], Counter(assignment) == {place: count for place, _, count in row.ranges}
+    if not known or (spread and spread != assignment_digest(assignment)):
         assignment = ()
     return Appended(row.offset_ranges(), tuple(assignment), row.timestamp_ms, duplicate=True)

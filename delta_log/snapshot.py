@@ -26,6 +26,16 @@ def start_txn(partition: int) -> str:
     return f"lakelog/start/{partition}"
 
 
+def clean_txn(partition: int) -> str:
+    """The transaction id under which a table keeps the first offset that no key compaction has seen."""
+    return f"lakelog/clean/{partition}"
+
+
+def tombstones_txns(partition: int) -> tuple[str, str]:
+    """Under these it keeps an offset, and since when every tombstone below it has been the last of its key."""
+    return f"lakelog/tombstones/{partition}", f"lakelog/tombstones-ms/{partition}"
+
+
 @dataclass(slots=True)
 class Snapshot:
     """Mutated by `replay` alone, one commit after the other."""
@@ -72,6 +82,11 @@ class Snapshot:
         """Of use to who writes it down while commits go on."""
         return replace(self, txns=dict(self.txns), removed=dict(self.removed), _files={}, _paths=dict(self._paths))
 
+    def branch(self) -> Snapshot:
+        """The same state once more, to lead it somewhere else: lists of files are replaced, never changed."""
+        paths, files = dict(self._paths), dict(self._files)
+        return replace(self, txns=dict(self.txns), removed=dict(self.removed), _paths=paths, _files=files)
+
     @property
     def configuration(self) -> dict[str, str]:
         return self.metadata.configuration if self.metadata else {}
@@ -86,6 +101,10 @@ class Snapshot:
 
     def start(self, partition: int) -> int:
         return self.txns.get(start_txn(partition), 0)
+
+    def clean(self, partition: int) -> int:
+        """From here on no offset is left out: no key compaction has been there."""
+        return self.txns.get(clean_txn(partition), 0)
 
     def files(self, partition: int) -> Sequence[DataFile]:
         """The live files of a partition in offset order."""
@@ -121,8 +140,12 @@ class Snapshot:
             self._paths[file.path] = file
             self.removed.pop(file.path, None)
         for partition in touched:
-            files = [file for file in self._files.get(partition, ()) if file.path not in leaving]
-            files += [file for file in added if file.partition == partition]
+            before = self._files.get(partition, [])
+            fresh = sorted((file for file in added if file.partition == partition), key=_by_base)
+            if not leaving and (not before or not fresh or before[-1].base_offset <= fresh[0].base_offset):
+                self._files[partition] = before + fresh  # what most commits do, however many files there are
+                continue
+            files = [file for file in before if file.path not in leaving] + fresh
             files.sort(key=_by_base)
             self._files[partition] = files
 

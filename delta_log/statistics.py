@@ -17,6 +17,9 @@ from typing import Final, Literal
 Job = Literal["upkeep", "fold", "checkpoint", "cleanup", "retention"]
 JOBS: Final[tuple[Job, ...]] = ("upkeep", "fold", "checkpoint", "cleanup", "retention")
 
+#: How a transaction ends.
+OUTCOMES: Final = ("committed", "aborted", "fenced", "timed_out")
+
 #: From a sync that a cache answers to one that a sick disk keeps for seconds.
 SYNC_BOUNDS_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 COMMIT_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -80,6 +83,16 @@ class TopicStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionStatistics:
+    """Of transactions: `held_bytes` lie in memory and in files; `ended` counts them by how they did."""
+
+    open: int = 0
+    held_bytes: int = 0
+    oldest_s: float = 0.0
+    ended: tuple[tuple[str, int], ...] = tuple((outcome, 0) for outcome in OUTCOMES)
+
+
+@dataclass(frozen=True, slots=True)
 class LogStatistics:
     """A log at one moment. `refuses` says why nothing can be written; `closed` has the topics that are, and why."""
 
@@ -98,6 +111,7 @@ class LogStatistics:
     topics: tuple[TopicStatistics, ...]
     closed: dict[str, str]
     jobs: tuple[JobStatistics, ...]
+    transactions: TransactionStatistics = TransactionStatistics()
 
 
 class JournalMeter:

@@ -2,6 +2,8 @@
 
 A commit is planned by a function of the snapshot that it will follow. When another commit was faster, the winner is
 replayed and the plan made anew: a plan can so never be put on a table that it was not made for.
+
+Past 300 lines, as what a commit may meet is told in one place.
 """
 
 from __future__ import annotations
@@ -44,9 +46,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """Somebody else's commit has this version."""
+    """Somebody else's commit has this version; or our own, where the answer to our first try was lost."""
 
     version: int
+    lost: OutcomeUnknown | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,14 @@ class Table:
         self.snapshot = Snapshot()
         self.checkpoint_version = -1
         self.lock = threading.RLock()
+        #: whoever writes a checkpoint; the hint must not go back to an older one
+        self.checkpointing = threading.Lock()
         self._at = probe
         self._stopped: LakelogError | None = None
         self._doubted = ""
         self._last_append: tuple[str, int] | None = None
+        #: why the store would not read a checkpoint of the last load
+        self._refused: StorageRefused | None = None
 
     def path(self, relative: str) -> str:
         return f"{self.directory}/{relative}"
@@ -96,7 +103,8 @@ class Table:
     def load(self) -> bool:
         """Read the newest state; False when there is no table.
 
-        An entry that is missing was cleaned up while we read, if there is a new checkpoint; else it is lost.
+        An entry that is missing was cleaned up while we read, if there is a new checkpoint; or it is in one that the
+        store would not read; else it is lost.
         """
         with self.lock:
             self._stopped = self._last_append = None
@@ -112,7 +120,7 @@ class Table:
                     return self.exists
                 missing = self.path(entry_path(self.snapshot.version + 1))
                 if self._checkpoint_hint() == hint:
-                    raise Corruption(missing, f"it is missing, while version {newest} exists")
+                    raise self._refused or Corruption(missing, f"it is missing, while version {newest} exists")
             raise TopicClosed(self.name, "its log is cleaned up faster than it can be read", "try again")
 
     def refresh(self) -> list[list[Action]]:
@@ -159,15 +167,13 @@ class Table:
                         self._last_append = (commit_id, version) if commit_id else self._last_append
                         self._at("table.committed")
                         return version
-                    case Conflicted():
-                        settled = self._follow_winners(kind, version, actions)
+                    case Conflicted(_, lost):
+                        settled = self._follow_winners(kind, version, actions, lost)
                         if settled is not None:
                             self._last_append = (commit_id, settled) if commit_id else self._last_append
                             return settled
                     case Unknown(_, cause):
-                        info = commit_info(actions)
-                        self._doubted = info.commit_id if info is not None and kind is Kind.APPEND else self._doubted
-                        raise cause
+                        raise self._doubt(kind, actions, cause)
             raise TopicClosed(self.name, f"{_ATTEMPTS} commits in a row were overtaken", "check who writes to it")
 
     def verify(self, version: int, commit_id: str) -> None:
@@ -182,16 +188,17 @@ class Table:
         Both tries put the same entry, so together they make at most one. The second tells more than reading back
         would: the store vouches for what is there.
         """
-        name, data = self.path(entry_path(version)), encode_commit(actions)
+        name, data, doubt = self.path(entry_path(version)), encode_commit(actions), None
         try:
             created = self.store.create(name, data)
         except OutcomeUnknown as lost:
+            doubt = lost
             try:
                 created = self.store.create(name, data)
             except (OutcomeUnknown, StorageRefused):
                 return Unknown(version, lost)
         if not created:
-            return Conflicted(version)
+            return Conflicted(version, doubt)
         try:
             self._check_not_cleaned_up(version)
         except StorageRefused as error:
@@ -209,15 +216,39 @@ class Table:
         why = f"version {version} was made by others and cleaned up long ago"
         raise self._stop(PlanOutdated(self.name, why) if self.epoch is None else NotOwner(f"{self.name}: {why}"))
 
-    def _follow_winners(self, kind: Kind, version: int, actions: Sequence[Action]) -> int | None:
-        """Replay who was faster; the version when it turns out that it was this very commit."""
+    def _doubt(self, kind: Kind, actions: Sequence[Action], cause: LakelogError) -> LakelogError:
+        """An append that may be stored is recognised when it turns up."""
+        info = commit_info(actions)
+        if info is not None and kind is Kind.APPEND:
+            self._doubted = info.commit_id
+        return cause
+
+    def _follow_winners(
+        self, kind: Kind, version: int, actions: Sequence[Action], lost: OutcomeUnknown | None
+    ) -> int | None:
+        """Replay who was faster; the version when it turns out that it was this very commit.
+
+        Then it was made, whatever came behind it: why we must stop is for the next call to say. `lost` is the answer
+        to our own first try: until it is seen who was faster, that may have been us.
+        """
         ours = commit_info(actions)
         before = Identity.of(self.snapshot)
-        winners = self.refresh()
+        if lost is not None:
+            self._doubt(kind, actions, lost)
+        try:
+            winners = self.refresh()
+        except LakelogError as error:
+            if lost is None:
+                raise
+            raise lost from error
         if not winners:
             raise Corruption(self.path(entry_path(version)), "it was there and is gone")
         places = [i for i, winner in enumerate(winners) if ours is not None and is_ours(winner, ours.commit_id)]
-        self._check_winners(kind, [w for i, w in enumerate(winners) if i not in places], before)
+        try:
+            self._check_winners(kind, [w for i, w in enumerate(winners) if i not in places], before)
+        except LakelogError:
+            if not places:
+                raise
         return version + places[0] if places else None
 
     def _check_winners(self, kind: Kind, winners: Sequence[Sequence[Action]], before: Identity) -> None:
@@ -230,8 +261,11 @@ class Table:
                 raise self._stop(error) from None
 
     def _check_going_on(self) -> None:
+        """Also of a table that was another owner's already when we first saw it: its epoch must not go back."""
         if self._stopped is not None:
             raise self._stopped
+        if self.epoch is not None and self.snapshot.epoch > self.epoch:
+            raise self._stop(NotOwner(f"{self.name} belongs to epoch {self.snapshot.epoch}, we are {self.epoch}"))
 
     def _stop(self, why: LakelogError) -> LakelogError:
         self._stopped = why
@@ -260,7 +294,7 @@ class Table:
 
     def _from_checkpoints(self, hint: int, names: Sequence[str]) -> Snapshot:
         """The state of a checkpoint, the newest if it can be used; an empty one where the log must hold everything."""
-        self.checkpoint_version = -1
+        self.checkpoint_version, self._refused = -1, None
         listed = sorted(log_versions(names, ".checkpoint.parquet"), reverse=True)
         for version in dict.fromkeys([hint, *listed] if hint >= 0 else listed):
             snapshot = self._from_checkpoint(version)
@@ -278,5 +312,6 @@ class Table:
             return None
         except (Corruption, StorageRefused) as error:
             _log.error("checkpoint unusable, reading an older one or the log instead: %s", error)
+            self._refused = error if isinstance(error, StorageRefused) else self._refused
             return None
         return snapshot

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,8 +11,12 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from delta_log.errors import InvalidRequest
+from delta_log.places import options_of
 
 _MISSING: Final = re.compile(r"table '(?:[^'.]+\.){2}(.+)' not found", re.DOTALL)
+
+#: DataFusion reads lambdas in some dialects alone. Names and quotes mean the same in both of these.
+_SPEAK: Final = "SET datafusion.sql_parser.dialect = '{}'"
 
 
 class NoSuchTable(InvalidRequest):
@@ -30,20 +33,22 @@ class TableQueries:
     def __init__(self) -> None:
         self._engine: Any = QueryBuilder()
 
-    def add_table(self, name: str, location: str, *, at: int | datetime | None = None) -> None:
-        """`at` is a version, or a time: then the newest version that is not younger."""
+    def add_table(self, name: str, location: str, *, version: int | None = None) -> None:
+        """As of its newest version where none is given; the location knows how its store is reached."""
         try:
-            table: Any = DeltaTable(location, version=at if isinstance(at, int) else None)
-            if isinstance(at, datetime):
-                table.load_as_version(at)
+            table: Any = DeltaTable(str(location), version=version, storage_options=options_of(location) or None)
         except TableNotFoundError:
             raise NoSuchTable(name) from None
         except DeltaError as error:
-            raise InvalidRequest(f"{name} cannot be read as of {at}: {_sentence(error)}") from error
+            as_of = "" if version is None else f" as of version {version}"
+            raise InvalidRequest(f"{name} cannot be read{as_of}: {_sentence(error)}") from error
         self._engine.register(_quoted(name), table)
 
     def add_view(self, name: str, text: str) -> None:
+        """Its text may say what is done with each element of a list, as `x -> …`, which a query may not."""
+        self._run(_SPEAK.format("DuckDB"))
         self._run(f"CREATE VIEW {_quoted(name)} AS {text}")
+        self._run(_SPEAK.format("Generic"))
 
     def query(self, text: str) -> Iterator[pa.RecordBatch]:
         """The rows, batch by batch; the first one is there even where there are no rows."""
@@ -60,6 +65,13 @@ class TableQueries:
         except DeltaError as error:
             missing = _MISSING.search(str(error))
             raise NoSuchTable(missing[1]) if missing else InvalidRequest(_sentence(error)) from error
+
+
+def read_table(location: str, columns: Sequence[str]) -> pa.Table:
+    """Columns of the newest version of a table, as any other reader of Delta sees it."""
+    queries = TableQueries()
+    queries.add_table("t", location)
+    return pa.Table.from_batches(list(queries.query(f"SELECT {', '.join(map(_quoted, columns))} FROM t")))  # noqa: S608 - names are quoted
 
 
 def _quoted(name: str) -> str:

@@ -50,14 +50,14 @@ class Tabler:
     def notice(self, live: Live) -> None:
         """Something of this table waits."""
         due = live.due
-        if due is not None and live.untabled < live.config.commit_bytes and not live.table_waiters:
+        if due is not None and live.waiting < live.config.commit_bytes and not live.table_waiters:
             return
         now = time.monotonic()
         at = due_at(
             now,
             live.last_commit,
             interval=live.config.commit_interval_ms / 1000,
-            waiting=live.untabled,
+            waiting=live.waiting,
             commit_bytes=live.config.commit_bytes,
             wanted=bool(live.table_waiters),
         )
@@ -72,8 +72,12 @@ class Tabler:
         """
         with live.committing:
             ends = [(tail, tail.end) for tail in live.tails]
-            while not live.deleted and (not live.owned or any(tail.tabled < end for tail, end in ends)):
-                self._table(live, live.config.commit_bytes)
+            try:
+                while not live.deleted and (not live.owned or any(tail.tabled < end for tail, end in ends)):
+                    self._table(live, live.config.commit_bytes)
+            except NotOwner as error:
+                self._lost_ownership(error)
+                raise
 
     def stop(self, lives: list[Live]) -> bool:
         """Finish what runs, commit what is left; True when every table has everything."""
@@ -154,7 +158,7 @@ class Tabler:
                     now,
                     live.last_commit if not delay else now,
                     interval=interval,
-                    waiting=0 if delay else live.untabled,
+                    waiting=0 if delay else live.waiting,
                     commit_bytes=live.config.commit_bytes,
                     wanted=bool(live.table_waiters) and not delay,
                 )

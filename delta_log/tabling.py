@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,7 +22,7 @@ from delta_log.live import Live, PendingGroup
 from delta_log.parquet import encode_parquet, time_bounds
 from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn
 from delta_log.statistics import CommitMeter
-from delta_log.tail import Chunk, Tail
+from delta_log.tail import Chunk, Tail, kept_bytes
 from delta_log.types import DataFile, OffsetRange
 from delta_log.writer import Writer
 
@@ -31,7 +31,7 @@ _TOGETHER_FROM: Final = 4 * 1024 * 1024
 
 
 class TailMemory:
-    """What the tables hold already and is kept at hand for readers at the live end: the newest `limit` bytes."""
+    """What the tables hold already and is kept at hand for readers at the live end: what takes up to `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -42,10 +42,10 @@ class TailMemory:
     def keep(self, tail: Tail, chunk: Chunk) -> None:
         with self._lock:
             self._kept.append((tail, chunk))
-            self.held += chunk.size
+            self.held += kept_bytes(chunk)
             while self.held > self.limit and self._kept:
                 owner, oldest = self._kept.popleft()
-                self.held -= oldest.size
+                self.held -= kept_bytes(oldest)
                 owner.drop_below(oldest.next_offset)
 
 
@@ -68,6 +68,10 @@ class _Share:
         return sum(chunk.size for chunk in self.chunks)
 
 
+class _Overtaken(Exception):
+    """A former owner was faster with what we were about to bring to a table that is not ours yet."""
+
+
 class Tabling:
     """Called by one thread at a time for each table (`live.committing`)."""
 
@@ -79,8 +83,10 @@ class Tabling:
         memory: TailMemory,
         *,
         clock_ms: Callable[[], int],
+        together: bool = False,
         probe: Probe = no_probe,
     ) -> None:
+        self._together_from = 0 if together else _TOGETHER_FROM
         self._journal = journal
         self._writer = writer
         self._encoders = encoders
@@ -96,15 +102,36 @@ class Tabling:
         """
         if isinstance(self._writer.fatal, NotOwner):
             raise self._writer.fatal
-        groups = live.peek_pending(limit)
-        if groups and isinstance(live.closed, BaseException):
+        if live.pending and isinstance(live.closed, BaseException):
             raise live.closed
-        takes_over = not live.owned and live.recovered_left <= len(groups)
-        if not groups and not takes_over:
-            return False
-        with self.meter.commit():
-            self._commit(live, groups, takes_over=takes_over)
-        return bool(live.pending)
+        while True:
+            groups = live.peek_pending(limit)
+            takes_over = not live.owned and live.recovered_left <= len(groups)
+            if not groups and not takes_over:
+                return False
+            try:
+                with self.meter.commit():
+                    self._commit(live, groups, takes_over=takes_over)
+            except (_Overtaken, FileNotFoundError):
+                if live.owned or not self._adopt(live):
+                    raise
+            else:
+                return bool(live.pending)
+
+    def _adopt(self, live: Live) -> bool:
+        """Whether a former owner brought to the table what waits here: what he journaled before we came, as it was."""
+        live.table.follow()
+        snapshot = live.table.snapshot
+        before = [tail.tabled for tail in live.tails]
+        self._writer.freed(live.drop_pending([snapshot.end(index) for index in range(live.partitions)]))
+        for index, tail in enumerate(live.tails):
+            end = snapshot.end(index)
+            if end > tail.end:
+                raise NotOwner(f"{live.name}-{index} ends at {end} in its table, and at {tail.end} in the journal")
+            tail.settle([chunk for chunk in tail.chunks_from(0, tail.end) if chunk.next_offset <= end], None, end)
+        resolve_waiters(live, snapshot.version)
+        release_journal(self._journal, self._writer)
+        return [tail.tabled for tail in live.tails] != before
 
     def _commit(self, live: Live, groups: Sequence[PendingGroup], *, takes_over: bool) -> None:
         shares = self._shares(live, groups)
@@ -135,18 +162,25 @@ class Tabling:
         return [shares[index] for index in sorted(shares)]
 
     def _commit_id(self, groups: Sequence[PendingGroup]) -> str:
-        """Derived from the journal, so that a later life recognises a commit of this one."""
+        """Derived from the journal, so that a commit whose answer was lost is recognised.
+
+        A former owner may be tabling the same groups: his commits, and his files, must not be taken for ours.
+        """
+        epoch = self._writer.epoch
         if not groups:
-            return f"{self._writer.epoch}-takes-over"
+            return f"{epoch}-takes-over"
         place = groups[-1].chunks[-1][1].place
-        return f"{place.epoch}-{place.segment}-{place.position}"
+        of = "" if place.epoch == epoch else f"of-{place.epoch}-"
+        return f"{epoch}-{of}{place.segment}-{place.position}"
 
     def _write_files(self, live: Live, shares: Sequence[_Share], commit_id: str) -> None:
-        if sum(share.size for share in shares) < _TOGETHER_FROM:
+        if len(shares) == 1 or sum(share.size for share in shares) < self._together_from:
             for share in shares:
                 self._write_file(live, share, commit_id)
         else:
-            for done in [self._encoders.submit(self._write_file, live, share, commit_id) for share in shares]:
+            written = [self._encoders.submit(self._write_file, live, share, commit_id) for share in shares]
+            wait(written)
+            for done in written:
                 done.result()
 
     def _write_file(self, live: Live, share: _Share, commit_id: str) -> None:
@@ -174,6 +208,8 @@ class Tabling:
             raise PlanOutdated(live.name, "the topic was deleted or created anew")
         for share in shares:
             if snapshot.end(share.index) != share.tail.tabled:
+                if not live.owned and snapshot.epoch < self._writer.epoch:
+                    raise _Overtaken
                 raise NotOwner(f"{live.name}-{share.index} ends at {snapshot.end(share.index)} in its table")
         epoch = self._writer.epoch if live.owned or takes_over else snapshot.epoch
         facts = {"topicId": live.id, "ranges": {str(s.index): [s.tail.tabled, s.next_offset] for s in shares}}

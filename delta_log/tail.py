@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -20,26 +20,39 @@ import pyarrow as pa
 from delta_log.errors import Corruption
 from delta_log.frames import ARROW, ROWS, Frame, Place, checksum
 from delta_log.request_parts import LARGE
-from delta_log.rows import Run, decode_arrow, decode_block, to_batches
+from delta_log.rows import RowBlock, Rows, Run, decode_arrow, decode_block, to_batches
 from delta_log.types import ProducerStamp
 
 _log = logging.getLogger(__name__)
 
 #: What a row costs beside its bytes when it is held as Python objects.
 _ROW_OVERHEAD: Final = 100
+#: What a chunk costs beside its rows, measured: 680 for itself, its frame, its place and whoever lists it, which stays
+#: where its rows are in the journal alone; the rest is its columns.
+CHUNK_OVERHEAD: Final = 950
+#: What a batch costs beside its bytes, mostly objects of Arrow for its columns: of one row thirty times as much.
+_BATCH_OVERHEAD: Final = 6 * 1024
 #: From so many rows on making them Arrow together gains nothing, and they are many objects at a time.
 _ROWS_AT_ONCE: Final = 4096
 
 
-def keeps_bytes(frame: Frame) -> bool:
-    """Many rows are kept as the bytes of their frame: a thousand objects cost more to hold than to make again."""
-    return frame.kind == ROWS and frame.count >= LARGE
+def keeps_bytes(frame: Frame, rows: Rows) -> bool:
+    """Whether rows are kept as the bytes of their frame: a thousand objects cost more to hold than to make again.
+
+    Headers are many objects each: as such they would take up to six times what is counted for them.
+    """
+    return frame.kind == ROWS and (frame.count >= LARGE or (isinstance(rows, RowBlock) and rows.headers is not None))
 
 
-def held_bytes(frame: Frame) -> int:
+def row_bytes(frame: Frame) -> int:
     """About what the rows of a frame cost while they are kept at hand."""
-    plain = frame.kind == ARROW or keeps_bytes(frame)
+    plain = frame.kind == ARROW or (frame.kind == ROWS and frame.count >= LARGE)
     return frame.length if plain else frame.length + _ROW_OVERHEAD * frame.count
+
+
+def kept_bytes(chunk: Chunk) -> int:
+    """About what a chunk costs that is kept in Arrow."""
+    return chunk.size + _BATCH_OVERHEAD
 
 
 class PayloadReader(Protocol):
@@ -149,16 +162,18 @@ class Tail:
             self.tabled = max(self.tabled, table_end)
             if not chunks:
                 return None
+            first = chunks[0]
+            low = bisect_left(self._bases, first.base_offset)
+            high = bisect_right(self._bases, chunks[-1].base_offset)
             gone = {id(chunk) for chunk in chunks}
-            at = next((index for index, chunk in enumerate(self._chunks) if id(chunk) in gone), None)
-            kept = [chunk for chunk in self._chunks if id(chunk) not in gone]
+            at = next((index for index, chunk in enumerate(self._chunks[low:high]) if id(chunk) in gone), None)
+            kept = [chunk for chunk in self._chunks[low:high] if id(chunk) not in gone]
             merged = None
             if batch is not None and at is not None:
-                first = chunks[0]
                 span = chunks[-1].next_offset - first.base_offset
                 merged = Chunk(first.base_offset, span, batch.nbytes, first.frame, first.place, None, batch)
                 kept.insert(at, merged)
-            self._chunks, self._bases = kept, [chunk.base_offset for chunk in kept]
+            self._chunks[low:high], self._bases[low:high] = kept, [chunk.base_offset for chunk in kept]
             return merged
 
     def drop_below(self, offset: int) -> None:

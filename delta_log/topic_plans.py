@@ -15,14 +15,17 @@ import pyarrow as pa
 from delta_log.actions import Action, CommitInfo, MetaData, Protocol, Remove, Txn
 from delta_log.conflicts import TOPIC_ID
 from delta_log.errors import InvalidPartitions, PlanOutdated, TopicExists
+from delta_log.lost_ranges import LOST
 from delta_log.schema import FILE_SCHEMA, delta_schema
-from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn, start_txn
+from delta_log.snapshot import EPOCH_TXN, Snapshot, clean_txn, end_txn, start_txn, tombstones_txns
 from delta_log.topic_config import TopicConfig
 
 PARTITIONS: Final = "lakelog.partitions"
 DELETED: Final = "lakelog.deleted.ms"
+#: When the table was handed over to others; it is no topic of ours since.
+EXPORTED: Final = "lakelog.exported.ms"
 MAX_PARTITIONS: Final = 10_000
-_OWN_PROPERTIES: Final = (TOPIC_ID, PARTITIONS)
+_OWN_PROPERTIES: Final = (TOPIC_ID, PARTITIONS, LOST)
 
 ConfigValue = str | int | float | None
 
@@ -85,6 +88,8 @@ def plan_creation(snapshot: Snapshot, topic: NewTopic, author: Author) -> list[A
         raise TopicExists(topic.name, topic.name)
     partitions = max(topic.partitions, int(snapshot.configuration[PARTITIONS]))
     resets = [Txn(name(index), 0) for index in range(partitions) for name in (end_txn, start_txn)]
+    marks = [name for index in range(partitions) for name in (clean_txn(index), *tombstones_txns(index))]
+    resets += [Txn(name, 0) for name in marks if name in snapshot.txns]
     return [info, _with_properties(snapshot.metadata, topic.properties), *resets, epoch]
 
 

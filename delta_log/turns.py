@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import Final, Protocol
 
+from delta_log.bump import Bump
 from delta_log.errors import OutcomeUnknown
 from delta_log.ledger_request import LedgerRequest
 from delta_log.live import Live
@@ -26,11 +27,11 @@ class Turn(Protocol):
 
 
 class Unit(ABC):
-    """One request in the queue; of a ledger's, `live` is None. A subclass says how its owner is told."""
+    """One request in the queue; of a ledger's, and of a bump, `live` is None. A subclass says how its owner is told."""
 
     __slots__ = ("error", "live", "request", "result")
 
-    def __init__(self, live: Live | None, request: Request | LedgerRequest) -> None:
+    def __init__(self, live: Live | None, request: Request | LedgerRequest | Bump) -> None:
         self.live = live
         self.request = request
         self.result: Appended | None = None
@@ -52,7 +53,7 @@ class ThreadUnit(Unit):
 
     __slots__ = ("_gate", "leads")
 
-    def __init__(self, live: Live | None, request: Request | LedgerRequest) -> None:
+    def __init__(self, live: Live | None, request: Request | LedgerRequest | Bump) -> None:
         super().__init__(live, request)
         self.leads = False
         self._gate = threading.Lock()

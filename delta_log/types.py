@@ -42,8 +42,7 @@ class OffsetRange(msgspec.Struct, frozen=True, gc=False):
         return self.base_offset + self.count - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerStamp:
+class ProducerStamp(msgspec.Struct, frozen=True, gc=False):
     """Who sent an idempotent request, and the sequence of its first record."""
 
     producer_id: str

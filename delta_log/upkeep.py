@@ -15,16 +15,18 @@ import pyarrow as pa
 
 from delta_log.catalog import Catalog
 from delta_log.clocks import check_clocks
-from delta_log.compaction import plan_fold
+from delta_log.compaction import MOST_UNFOLDED, plan_fold
+from delta_log.complaints import Complaints
 from delta_log.deletion import carry_out_deletion
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import LakelogError, NotAvailable, NotOwner, PlanOutdated, TopicClosed
-from delta_log.housekeeping import clean_history, delete_orphans, is_checkpoint_due, write_checkpoint
+from delta_log.errors import LakelogError, NotOwner, TopicClosed
+from delta_log.housekeeping import clean_history, delete_orphans, is_tail_long, write_checkpoint
 from delta_log.journal import Journal
 from delta_log.journal_care import copy_forward
 from delta_log.ledger_compaction import plan_ledger_compaction
 from delta_log.ledger_rows import LedgerRows
 from delta_log.live import PRODUCERS_TABLE, Live, producer_batch, producer_rows
+from delta_log.overdue import OverdueWatch
 from delta_log.producers import survivors
 from delta_log.retention import RetentionPlan, plan_retention
 from delta_log.rewrite import merge_files, move_log_start, read_rows, remove_files, replace_rows
@@ -39,6 +41,7 @@ FOLLOW_EVERY_S: Final = 1.0
 CLEAN_EVERY_S: Final = 60.0
 BURY_EVERY_S: Final = 3600.0
 _PRODUCER_FILES: Final = 20
+_CLEANED_A_HISTORY: Final = 10
 _log = logging.getLogger(__name__)
 
 
@@ -53,6 +56,7 @@ class Upkeep:
         *,
         clock_ms: Callable[[], int],
         producer_expiration_ms: int,
+        is_replaced: Callable[[], bool],
         lost_ownership: Callable[[LakelogError], None],
         probe: Probe = no_probe,
     ) -> None:
@@ -63,11 +67,17 @@ class Upkeep:
         self._epoch = writer.epoch
         self._clock_ms = clock_ms
         self._producer_expiration_ms = producer_expiration_ms
+        self._is_replaced = is_replaced
         self._lost_ownership = lost_ownership
         self._at = probe
+        self._overdue = OverdueWatch()
+        self._complaints = Complaints()
         self._buried = time.monotonic()
-        self._cleaned: dict[str, float] = {}
+        self._cleaned: dict[str, tuple[float, int]] = {}
+        self._forgot = float("-inf")
         self._with_orphans: set[str] = set()
+        #: what others have to do now and then
+        self.besides: list[Callable[[], None]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lakelog-upkeep", daemon=True)
 
@@ -87,7 +97,10 @@ class Upkeep:
 
     def _pass(self) -> bool:
         """Everything once; False where something could not be done."""
-        complete = self._shorten_journal()
+        complete = self._look_for_newcomers()
+        if isinstance(self._writer.fatal, NotOwner):
+            return complete
+        complete = self._shorten_journal() and complete
         if time.monotonic() - self._buried >= BURY_EVERY_S:
             self._buried = time.monotonic()
             self._bury_unopened()
@@ -95,29 +108,56 @@ class Upkeep:
             if self._stop.is_set():
                 break
             complete = self._try_to_care_for(live) and complete
+        for what in self.besides:
+            complete = self._try(what) and complete
+        self._overdue.look(self._catalog.lives(), self._clock_ms())
         return complete
+
+    def _try(self, what: Callable[[], None]) -> bool:
+        try:
+            what()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the tables
+            self._complaints.say("what is done besides", error)
+            return False
+        return True
 
     def _try_to_care_for(self, live: Live) -> bool:
         try:
             self._care_for(live)
         except NotOwner as error:
             self._lost_ownership(error)
-        except TopicClosed as error:
-            if live.table.stopped is not None:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the other tables
+            if isinstance(error, TopicClosed) and live.table.stopped is not None:
                 live.close(live.closed or live.table.stopped)
-            _log.error("upkeep of %s: %s", live.name, error)
-        except (PlanOutdated, NotAvailable) as error:
-            _log.warning("upkeep of %s is put off: %s", live.name, error)
-        except LakelogError as error:
-            _log.error("upkeep of %s: %s", live.name, error)
-        except Exception:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the other tables
-            _log.exception("upkeep of %s; the other topics' goes on", live.name)
+            self._complaints.say(live.name, error)
         else:
+            self._complaints.settle(live.name)
             return True
         return False
 
     def fold(self, live: Live) -> int:
         """Merge small files; returns how many merges were made."""
+        with live.folding:
+            return self._fold(live)
+
+    def keep_up(self, live: Live) -> None:
+        """After each commit of ours: however fast they follow each other, files come no faster than they are folded."""
+        self.shorten_tail(live)
+        if self._has_many_files(live):
+            with live.folding:
+                if self._has_many_files(live):
+                    self._fold(live)
+
+    def _has_many_files(self, live: Live) -> bool:
+        return live.owned and live.table.snapshot.file_count - live.folded_files >= MOST_UNFOLDED
+
+    def _fold(self, live: Live) -> int:
+        try:
+            return self._fold_rows(live)
+        finally:
+            live.folded_files = live.table.snapshot.file_count
+
+    def _fold_rows(self, live: Live) -> int:
         if isinstance(live.rows, LedgerRows):
             return self._compact_ledger(live, live.rows)
         if live.name == PRODUCERS_TABLE:
@@ -135,8 +175,15 @@ class Upkeep:
                 with self.jobs.run("fold"):
                     merge_files(live.table, live.id, bin_, live.rows.schema, codec, self._clock_ms, self._at)
                     self._at("fold.committed")
+                self.shorten_tail(live)
                 folded += 1
         return folded
+
+    def shorten_tail(self, live: Live) -> None:
+        """After each commit of ours: however fast they follow each other, readers have a hundred to replay at most."""
+        if is_tail_long(live.table):
+            with self.jobs.run("checkpoint"):
+                write_checkpoint(live.table, self._at)
 
     def retain(self, live: Live, now_ms: int) -> list[RetentionPlan]:
         """Apply the topic's limits: the log start moves first, then whole files leave."""
@@ -174,10 +221,21 @@ class Upkeep:
         while not self._stop.wait(FOLLOW_EVERY_S):
             self.run_once()
 
+    def _look_for_newcomers(self) -> bool:
+        """An owner who writes nothing is to learn it, too, or he would show for ever what was there at his time."""
+        try:
+            if not isinstance(self._writer.fatal, NotOwner) and self._is_replaced():
+                self._lost_ownership(NotOwner(f"there is a later epoch than {self._epoch}"))
+        except LakelogError as error:
+            _log.warning("whether there is a new owner cannot be seen: %s", error)
+            return False
+        return True
+
     def _shorten_journal(self) -> bool:
         try:
             copied = copy_forward(self._journal, self._writer, self._catalog.lives())
-        except LakelogError as error:
+        except (LakelogError, FileNotFoundError) as error:
+            # of a journal in a bucket a newcomer may have released what he brought to the tables
             _log.warning("the journal cannot be shortened: %s", error)
             return False
         if copied:
@@ -189,6 +247,8 @@ class Upkeep:
         if live.deleted:
             self._care_for_deleted(live)
             return
+        if live.name == PRODUCERS_TABLE:
+            self._forget_silent_producers(now)
         if live.closed is not None:
             return
         if now - live.last_follow >= FOLLOW_EVERY_S:
@@ -201,19 +261,25 @@ class Upkeep:
             if found:
                 _log.info("deleted %d files of %s that a crash left behind", len(found), live.name)
         self.fold(live)
-        if is_checkpoint_due(live.table):
-            with self.jobs.run("checkpoint"):
-                write_checkpoint(live.table, self._at)
-        if now - self._cleaned.get(live.name, 0.0) >= CLEAN_EVERY_S:
-            self._cleaned[live.name] = now
+        self.shorten_tail(live)
+        if self._is_clean_up_due(live, now):
+            self._cleaned[live.name] = now, live.table.snapshot.version
             with self.jobs.run("cleanup"):
-                self._clean_up(live)
+                clean_history(live, self._clock_ms(), self._at)
 
-    def _clean_up(self, live: Live) -> None:
-        if live.name == PRODUCERS_TABLE:
-            silent_since = self._clock_ms() - self._producer_expiration_ms
-            self._writer.alone(lambda: self._writer.producers.expire(silent_since))
-        clean_history(live, self._clock_ms(), self._at)
+    def _is_clean_up_due(self, live: Live, now: float) -> bool:
+        """Also when a tenth of the history came since: what a fast table keeps must not depend on its pace."""
+        at, version = self._cleaned.get(live.name, (float("-inf"), -1))
+        fresh = live.table.snapshot.version - version
+        return now - at >= CLEAN_EVERY_S or fresh >= live.config.history_commits // _CLEANED_A_HISTORY
+
+    def _forget_silent_producers(self, now: float) -> None:
+        """Also where nobody wrote to their table since the start: who is forgotten depends on the time alone."""
+        if now - self._forgot < min(CLEAN_EVERY_S, self._producer_expiration_ms / 1000):
+            return
+        self._forgot = now
+        silent_since = self._clock_ms() - self._producer_expiration_ms
+        self._writer.alone(lambda: self._writer.producers.expire(silent_since))
 
     def _care_for_deleted(self, live: Live) -> None:
         marked = live.table.snapshot.configuration.get(DELETED)

@@ -18,18 +18,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from delta_log.errors import Closed, LakelogError, OutcomeUnknown, Overloaded, ProducerError, StorageRefused
-from delta_log.frames import DECISION, Frame, Place, checksum
+from delta_log.bump import Bump
+from delta_log.errors import Closed, LakelogError, NotOwner, OutcomeUnknown, Overloaded, ProducerError, StorageRefused
+from delta_log.frames import DECISION, Frame, Payload, Place, checksum
 from delta_log.journal import Journal
 from delta_log.ledger_request import LedgerRequest
 from delta_log.live import Live, PendingGroup
 from delta_log.producer_parking import Parking
 from delta_log.producers import Producers
-from delta_log.request_parts import Part, Request
+from delta_log.request_parts import Part, Request, SpilledRows
 from delta_log.rows import Run
 from delta_log.sequencer import Group, Sequencer
 from delta_log.statistics import JournalMeter
-from delta_log.tail import Chunk, Tail, held_bytes, keeps_bytes, wake_all
+from delta_log.tail import Chunk, Tail, keeps_bytes, row_bytes, wake_all
 from delta_log.turns import AloneTurn, ThreadUnit, Turn, Turns
 from delta_log.types import Appended, ProducerStamp
 
@@ -37,7 +38,10 @@ _log = logging.getLogger(__name__)
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Bounds on what is journaled and not yet in the tables; rows beyond `memory_bytes` stay in the journal alone."""
+    """Bounds on what is journaled and not yet in the tables; rows beyond `memory_bytes` stay in the journal alone.
+
+    All are counted as memory: what each frame takes beside its bytes, whose place is to be known as long as it waits.
+    """
 
     memory_bytes: int = 256 * 1024 * 1024
     topic_bytes: int = 256 * 1024 * 1024
@@ -79,7 +83,7 @@ class Writer:
     def producers(self) -> Producers:
         return self.sequencer.producers
 
-    def append(self, live: Live | None, request: Request | LedgerRequest) -> Appended:
+    def append(self, live: Live | None, request: Request | LedgerRequest | Bump) -> Appended:
         """Store a request and return where; in the caller's own thread."""
         unit = ThreadUnit(live, request)
         with self._given_up_if_interrupted(unit):
@@ -110,6 +114,7 @@ class Writer:
 
     def lead(self) -> None:
         """Write one group of all that waits."""
+        self.journal.pace()
         group = Group(self.turns.take())
         try:
             places = self._write(group)
@@ -130,14 +135,17 @@ class Writer:
             unit.error = self.fatal
         return []
 
-    def write_journal(self, frames: Sequence[Frame], payloads: Sequence[bytes], requests: int) -> Sequence[Place]:
+    def write_journal(self, frames: Sequence[Frame], payloads: Sequence[Payload], requests: int) -> Sequence[Place]:
         """Make frames durable, and measure it; by whoever has the turn."""
         began = time.perf_counter()
         try:
             places = self.journal.append(frames, payloads)
         except BaseException as error:
+            sure = isinstance(error, LakelogError) and error.outcome == LakelogError.outcome
+            self.sequencer.unsettled = self.sequencer.unsettled or not sure
             self.meter.failed(str(error), time.monotonic())
             raise
+        self.sequencer.unsettled = False
         self.meter.wrote(time.perf_counter() - began, requests)
         return places
 
@@ -150,8 +158,8 @@ class Writer:
             self._break_down(group, error)
             pending = []
         self._answer(group)
-        for row in group.rows:
-            self.parking.look_again(row.producer_id)
+        self.parking.look_again([row.producer_id for row in group.rows])
+        self.parking.look_again(group.bumped)
         for live in pending:
             self._follower.notice(live)
 
@@ -172,8 +180,7 @@ class Writer:
             segment = self.segments.setdefault((places[0].epoch, places[0].segment), {})
             segment.update(ends)
         for live, owned in pending.items():
-            live.add_pending(owned)
-            self.freed(-owned.size)
+            self.freed(-live.add_pending(owned))
         for tail, end in ends.items():
             wake_all(tail.advance(end))
         return list(pending)
@@ -196,6 +203,8 @@ class Writer:
         A refusal by the rules of sequence may rest on a predecessor in this very group, which is not stored after all.
         """
         self.sequencer.take_back(group)
+        if isinstance(error, NotOwner):
+            self.fatal = self.fatal or error
         if not isinstance(error, LakelogError):
             error = self._lose_track(error)
         for unit in group.units:
@@ -245,12 +254,12 @@ class Writer:
             unit.deliver()
 
     def _chunk(
-        self, frame: Frame, place: Place, part: Part | None, stamp: ProducerStamp | None, payload: bytes
+        self, frame: Frame, place: Place, part: Part | None, stamp: ProducerStamp | None, payload: Payload
     ) -> Chunk:
-        """What the tail holds of a frame that was just written."""
-        chunk = Chunk(frame.base_offset, frame.count, held_bytes(frame), frame, place)
-        if self.untabled < self.limits.memory_bytes:
-            if part is None or keeps_bytes(frame):
+        """What the tail holds of a frame that was just written; of what was spilled before, nothing."""
+        chunk = Chunk(frame.base_offset, frame.count, row_bytes(frame), frame, place)
+        if self.untabled < self.limits.memory_bytes and isinstance(payload, bytes):
+            if part is None or isinstance(part.rows, SpilledRows) or keeps_bytes(frame, part.rows):
                 chunk.payload = payload
             else:
                 chunk.run = Run(frame.base_offset, part.rows, stamp)

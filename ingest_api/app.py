@@ -16,7 +16,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match, Route
 
-from ingest_api import produce_operations, read_operations, routes_operations, routes_producers, routes_topics, v3
+from ingest_api import (
+    produce_operations,
+    read_operations,
+    routes_batches,
+    routes_operations,
+    routes_producers,
+    routes_topics,
+    routes_transactions,
+    v3,
+)
 from ingest_api.call import Call, Receive, Reply, Scope, Send
 from ingest_api.edge import Edge
 from ingest_api.errors import Refusal
@@ -34,6 +43,7 @@ EXPOSED: Final = (
     "Lakelog-Answer",
     "Lakelog-End-Offset",
     "Lakelog-Generation",
+    "Lakelog-Last-Try",
     "Lakelog-Log-Start-Offset",
     "Lakelog-Next-Offset",
     "Lakelog-Next-Offsets",
@@ -54,8 +64,8 @@ def create_app(tier: Tier) -> App:
 
 def list_operations(tier: Tier) -> list[Operation]:
     """Every route there is."""
-    records = (produce_operations, read_operations, routes_topics, routes_producers)
-    modules = (*records, consumers, native, routes_operations, v3)
+    records = (produce_operations, read_operations, routes_topics, routes_batches, routes_producers)
+    modules = (*records, routes_transactions, consumers, native, routes_operations, v3)
     return [operation for module in modules for operation in module.operations(tier)]
 
 

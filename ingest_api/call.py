@@ -37,7 +37,8 @@ class BodyReader(Protocol):
 class Call:
     """A request. `path` holds the parameters of its path, decoded; `held` is the memory that its body takes.
 
-    `at_once` is what a wire of ours offers beyond ASGI; `notes` what was worked out of the very same head before.
+    `at_once` is what a wire of ours offers beyond ASGI; `notes` what was worked out of the same head before,
+    whatever the number of a request is.
     """
 
     __slots__ = ("_bodies", "at_once", "held", "notes", "path", "receive", "scope")
@@ -53,7 +54,7 @@ class Call:
         self.notes: dict[str, Any] = {} if at_once is None else at_once.notes
 
     def noted(self, name: str, work_out: Callable[[Call], T]) -> T:
-        """What was worked out of this head before, or now."""
+        """What was worked out of this head before, or now; not of `producer-seq`."""
         try:
             return self.notes[name]
         except KeyError:

@@ -41,6 +41,7 @@ def fill_groups(sheet: Sheet, statistics: GroupStatistics, offsets: Offsets) -> 
     sheet.put(names.GROUPS_NOT_MEASURED, statistics.groups - measured)
     sheet.put(names.GROUP_COMMITS, statistics.commits)
     sheet.put(names.GROUP_REBALANCES, statistics.rebalances)
+    sheet.put(names.GROUP_GIVEN_UP, statistics.given_up)
     sheet.put_distribution(names.GROUP_COMMIT_SECONDS, statistics.commit_seconds)
 
 

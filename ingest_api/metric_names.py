@@ -65,13 +65,13 @@ TOPIC_CONSUMED_BYTES: Final = MetricName("lakelog_topic_consumed_bytes_total", "
 TOPIC_LAG: Final = MetricName("lakelog_topic_table_lag_seconds", "gauge",
     "Age of the oldest acknowledged record that is not in the Delta table yet; 0 when it has all.", _TOPIC)
 TOPIC_UNTABLED: Final = MetricName("lakelog_topic_untabled_bytes", "gauge",
-    "Acknowledged and not in the Delta table yet.", _TOPIC)
+    "Acknowledged and not in the Delta table yet, with the memory that it takes meanwhile.", _TOPIC)
 TOPIC_FILES: Final = MetricName("lakelog_topic_live_files", "gauge", "Data files of the Delta table.", _TOPIC)
 TOPIC_PARTITIONS: Final = MetricName("lakelog_topic_partitions", "gauge", "Partitions.", _TOPIC)
 TOPIC_OVERDUE_BYTES: Final = MetricName("lakelog_topic_retention_overdue_bytes", "gauge",
     "Files that retention should have removed by now.", _TOPIC)
 TOPIC_OVERDUE_SECONDS: Final = MetricName("lakelog_topic_retention_overdue_seconds", "gauge",
-    "By how long the oldest file has outlived retention.ms.", _TOPIC)
+    "For how long the oldest of these files should have been gone, by retention.ms or retention.bytes.", _TOPIC)
 TOPIC_CLOSED: Final = MetricName("lakelog_topic_closed", "gauge",
     "1 for a topic that refuses requests because it is damaged; the log says why.", _TOPIC)
 
@@ -94,14 +94,27 @@ GROUP_COMMIT_SECONDS: Final = MetricName("lakelog_consumer_group_commit_seconds"
     "Commits that members asked for: until they were durable.")
 GROUP_REBALANCES: Final = MetricName("lakelog_consumer_group_rebalances_total", "counter",
     "Generations that were begun, of all groups.")
+GROUP_GIVEN_UP: Final = MetricName("lakelog_consumer_group_given_up_total", "counter",
+    "Records that became dead letters as members went too often without having come back from them.")
 
 # The log as a whole.
 TOPICS: Final = MetricName("lakelog_topics", "gauge", "Tables that are in use, the server's own among them.")
 QUEUE: Final = MetricName("lakelog_queue_requests", "gauge", "Requests that wait for the journal.")
 UNTABLED: Final = MetricName("lakelog_untabled_bytes", "gauge",
-    "Acknowledged and not in the Delta tables yet, of all topics; at its limit requests are refused.")
+    "Acknowledged and not in the Delta tables yet, of all topics, with the memory that it takes meanwhile; at its "
+    "limit requests are refused.")
 TAIL: Final = MetricName("lakelog_tail_bytes", "gauge", "Memory that the newest records take, for readers that follow.")
 PRODUCERS: Final = MetricName("lakelog_producers", "gauge", "Idempotent producers that are remembered.")
+OPEN_TRANSACTIONS: Final = MetricName("lakelog_transactions_open", "gauge",
+    "Transactions that are begun, and neither committed nor aborted.")
+TRANSACTION_BYTES: Final = MetricName("lakelog_transactions_open_bytes", "gauge",
+    "Records of open transactions, in memory and in files, with what they take of memory; at 1 GiB more "
+    "are refused.")
+TRANSACTION_AGE: Final = MetricName("lakelog_transactions_oldest_seconds", "gauge",
+    "The age of the oldest open transaction; its time aborts it.")
+TRANSACTIONS_ENDED: Final = MetricName("lakelog_transactions_ended_total", "counter",
+    "Transactions by how they ended: committed, aborted, fenced by a later holder of their id, or timed_out.",
+    ("outcome",))
 JOURNAL_SECONDS: Final = MetricName("lakelog_journal_sync_seconds", "histogram",
     "Writing and syncing one group of requests to the journal.")
 JOURNAL_GROUP: Final = MetricName("lakelog_journal_group_requests", "histogram",
@@ -118,14 +131,14 @@ WRITES_REFUSED: Final = MetricName("lakelog_writes_refused", "gauge", "1 while n
 READY: Final = MetricName("lakelog_ready", "gauge", "1 while /readyz answers 200.")
 BUILD: Final = MetricName("lakelog_build_info", "gauge", "1, with the version that is running.", ("version",))
 
-# What is done in the background.
+# What is done in the background. The label is not `job`: that is what Prometheus calls whom it asks.
 JOB_RUNS: Final = MetricName("lakelog_job_runs_total", "counter",
     "Runs of each job of the upkeep; a fold, checkpoint or cleanup that found nothing to do is no run.",
-    ("job", "outcome"))
+    ("task", "outcome"))
 JOB_LAST: Final = MetricName("lakelog_job_last_run_timestamp_seconds", "gauge",
-    "When the last run ended, for each outcome that there was.", ("job", "outcome"))
+    "When the last run ended, for each outcome that there was.", ("task", "outcome"))
 JOB_SECONDS: Final = MetricName("lakelog_job_last_run_duration_seconds", "gauge", "How long the last run took.",
-    ("job",))
+    ("task",))
 # fmt: on
 
 METRICS: Final = tuple(found for found in tuple(globals().values()) if isinstance(found, MetricName))

@@ -110,6 +110,9 @@ def fill_log(sheet: Sheet, statistics: LogStatistics) -> None:
         (names.UNTABLED, statistics.untabled_bytes),
         (names.TAIL, statistics.tail_bytes),
         (names.PRODUCERS, statistics.producers),
+        (names.OPEN_TRANSACTIONS, statistics.transactions.open),
+        (names.TRANSACTION_BYTES, statistics.transactions.held_bytes),
+        (names.TRANSACTION_AGE, statistics.transactions.oldest_s),
         (names.JOURNAL_FAILURES, statistics.journal_failures),
         (names.COMMIT_FAILURES, statistics.commit_failures),
         (names.EPOCH, statistics.epoch),
@@ -117,6 +120,8 @@ def fill_log(sheet: Sheet, statistics: LogStatistics) -> None:
         (names.WRITES_REFUSED, statistics.refuses is not None),
     ):
         sheet.put(metric, value)
+    for outcome, count in statistics.transactions.ended:
+        sheet.put(names.TRANSACTIONS_ENDED, count, outcome=outcome)
     sheet.put_distribution(names.JOURNAL_SECONDS, statistics.journal_seconds)
     sheet.put_distribution(names.JOURNAL_GROUP, statistics.group_requests)
     sheet.put_distribution(names.COMMIT_SECONDS, statistics.commit_seconds)
@@ -127,11 +132,11 @@ def fill_job(sheet: Sheet, job: JobStatistics) -> None:
         ("succeeded", job.succeeded, job.last_success_ms),
         ("failed", job.failed, job.last_failure_ms),
     ):
-        sheet.put(names.JOB_RUNS, runs, job=job.job, outcome=outcome)
+        sheet.put(names.JOB_RUNS, runs, task=job.job, outcome=outcome)
         if at is not None:
-            sheet.put(names.JOB_LAST, at / 1000, job=job.job, outcome=outcome)
+            sheet.put(names.JOB_LAST, at / 1000, task=job.job, outcome=outcome)
     if job.last_seconds is not None:
-        sheet.put(names.JOB_SECONDS, job.last_seconds, job=job.job)
+        sheet.put(names.JOB_SECONDS, job.last_seconds, task=job.job)
 
 
 def _split(topics: Iterable[TopicStatistics], most: int) -> tuple[list[TopicStatistics], list[TopicStatistics]]:

@@ -14,6 +14,7 @@ from consumer_groups.coordinator import Coordinator
 from delta_log import Limits, Log, Settings
 from delta_log.errors import StorageRefused
 from delta_log.opening import wall_clock_ms
+from delta_log.transactions.held import Bounds
 from ingest_api.settings import ServerSettings
 from ingest_api.wire import WireLimits
 
@@ -23,6 +24,8 @@ _MS: Final = 1000
 
 class CannotOpen(Exception):
     """The system does not let us have the data directory."""
+
+    code: Final = "NOT_A_ROOT"
 
     def __init__(self, place: str, reason: object) -> None:
         super().__init__(f"the data directory {place} cannot be used: {reason}")
@@ -62,13 +65,13 @@ async def close_groups(groups: Coordinator) -> None:
 
 def open_log_of(settings: ServerSettings) -> Log:
     """The log that these settings name."""
-    if settings.store_option and "://" not in settings.data:
-        _log.warning("store_option is not used: %s is a directory", settings.data)
     place = "memory://" if settings.memory else settings.data
+    if settings.store_option and "://" not in place:
+        _log.warning("store_option is not used: %s is a directory", place)
     if os.path.lexists(place) and not os.path.isdir(place):  # noqa: PTH112 - a place may be no path at all
         raise CannotOpen(place, "it is no directory")
     try:
-        return Log.open(place, settings=log_settings(settings))
+        return Log.open(place, settings=log_settings(settings), store_options=dict(settings.store_option))
     except (OSError, StorageRefused) as error:
         raise CannotOpen(place, _reason(error)) from error
 
@@ -84,8 +87,15 @@ def log_settings(settings: ServerSettings) -> Settings:
         limits=limits,
         tail_bytes=settings.tail_bytes,
         table_workers=settings.table_workers,
+        journal_linger_ms=settings.journal_linger_ms,
         files_per_second=float(settings.files_per_second),
-        producer_expiration_ms=settings.producer_expiration_ms,
+        producer_expiration_ms=settings.producer_id_expiration_ms,
+        transactions=Bounds(
+            timeout_ms=min(Bounds().timeout_ms, settings.transaction_max_timeout_ms),
+            most_timeout_ms=settings.transaction_max_timeout_ms,
+            most_bytes=settings.transaction_max_bytes,
+            expiration_ms=settings.transactional_id_expiration_ms,
+        ),
         max_block_s=0.0,  # a client is told at once to come again
     )
 
@@ -106,4 +116,4 @@ def wire_limits(settings: ServerSettings) -> WireLimits:
 def _reason(error: Exception) -> object:
     """What the system said, whoever passed it on."""
     said = error.__cause__ if isinstance(error.__cause__, OSError) else error
-    return (said.strerror if isinstance(said, OSError) else None) or said
+    return (said.strerror if isinstance(said, OSError) else None) or error

@@ -60,5 +60,6 @@ PATH_KINDS: Final[Mapping[str, tuple[Kind, str]]] = {
     "config": (Text(249), "The name of a setting."),
     "group": (Text(255), "The name of the consumer group: 1 to 255 bytes of UTF-8."),
     "instance": (Text(255), "The name of the consumer instance: 1 to 255 bytes of UTF-8."),
+    "transaction": (Text(512), "The id of the transaction, as `POST /transactions` answered it."),
     "consumer": (Text(255), "The id of the member: of an instance its name."),
 }

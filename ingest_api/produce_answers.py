@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from delta_log import Appended
+from delta_log.transactions.held import Staged
 
 _HEAD: Final = b'{"offsets":[{"partition":'
 _OFFSET: Final = b',"offset":'
@@ -70,6 +71,14 @@ def accepted_answer(count: int, *, as_ranges: bool) -> bytes:
     """Of records that will be stored, if nothing happens."""
     answer = Ranges(None) if as_ranges else Offsets([Place(None, None)] * count, None, None)
     return _line(answer)
+
+
+def staged_answer(staged: Staged, *, as_ranges: bool) -> bytes:
+    """Of records that wait for their transaction: which partition each is for, and no offset yet."""
+    if as_ranges:
+        return _line(Ranges(None, staged.duplicate))
+    places = [Place(partition, None) for partition in staged.partitions]
+    return _line(Offsets(places, None, None, staged.duplicate))
 
 
 def _duplicate_answer(appended: Appended, count: int) -> bytes:

@@ -69,6 +69,10 @@ HEADERS: Final = (
     Parameter(
         "Producer-Seq", Whole(0, INT64_MAX), "Of an idempotent request: the sequence of its first record.", "header"
     ),
+    Parameter(
+        "Transaction-Id", Text(512), "The transaction that the records are part of: they are stored with it.", "header"
+    ),
+    Parameter("Transaction-Stage", Text(255), "The part of the transaction: its commit says which count.", "header"),
     Parameter("Lakelog-Key", Text(), "Of octets: the key as UTF-8; `%xx` stands for a byte.", "header"),
     Parameter("Lakelog-Key-Base64", Text(), "Of octets: the key as base64.", "header"),
     Parameter("Lakelog-Partition", Whole(0, 2**31 - 1), "Of octets: the partition.", "header"),
@@ -87,7 +91,7 @@ _ANSWERS: Final = (
         Content(_SHAPES),
         {"Lakelog-Table-Version": "With `wait=table`: the version of the table that holds the records, or `pending`."},
     ),
-    Says(202, "With `acks=0`: accepted, and not yet stored.", Content(_SHAPES)),
+    Says(202, "With `acks=0`: accepted, and not yet stored. In a transaction: kept until that ends.", Content(_SHAPES)),
 )
 _REFUSES: Final = (404, 409, 413, 415)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.group_metrics import MOST_GROUPS, MOST_PARTITIONS
 from ingest_api.metrics import Exposition
 from ingest_api.operations import Content, Operation, Says
 from ingest_api.readiness import reasons_not_ready
+from ingest_api.settings import ServerSettings
 from ingest_api.tier import Tier
 
 _TAG: Final = "operations"
@@ -29,6 +32,16 @@ def find_version() -> str:
         return version("lakelog")
     except PackageNotFoundError:
         return "unknown"
+
+
+def place_of(settings: ServerSettings) -> str | None:
+    """Where the root is, for who wants to read its tables; None in memory. What opens a bucket is not told."""
+    if settings.memory or settings.data.startswith("memory:"):
+        return None
+    if "://" not in settings.data:
+        return str(Path(settings.data).absolute())
+    place = urlsplit(settings.data)
+    return f"{place.scheme}://{place.netloc.rpartition('@')[2]}{place.path}"
 
 
 class _Operations:
@@ -76,6 +89,7 @@ class _Operations:
                 "name": "lakelog",
                 "version": self._version,
                 "cluster_id": self._tier.log.cluster_id,
+                "data": place_of(self._tier.settings),
                 "docs": "/docs",
                 "openapi": "/openapi.json",
             }
@@ -89,6 +103,7 @@ class _Operations:
         health = {"process_uptime_sec": {"type": "integer"}, "karapace_version": _TEXT} | ready
         not_ready = {"error_code": {"type": "integer"}, "message": _TEXT} | ready
         root: dict[str, Any] = dict.fromkeys(("name", "version", "cluster_id", "docs", "openapi"), _TEXT)
+        root["data"] = {"type": ["string", "null"]}
         metrics: dict[str, Any] = dict.fromkeys(("text/plain", "application/openmetrics-text"), _TEXT)
         return [
             Operation(
@@ -113,7 +128,9 @@ class _Operations:
             ),
             Operation(
                 "GET", "/", "root", "What this is", self.root, _TAG,
-                (Says(200, "A lakelog server, and where its documentation is.", _object(root)),),
+                (Says(200, "A lakelog server, its root (`data`), and where its documentation is.", _object(root)),),
+                doc="`data` is where its root is: a path on the server's host, or a place in a bucket without anything "
+                "that opens it. It is null where the log is in memory.",
             ),
         ]  # fmt: skip
 

@@ -10,17 +10,18 @@ import pyarrow as pa
 
 from delta_log import Appended, ProducerStamp, Record
 from delta_log.errors import LakelogError, OutcomeUnknown, UnknownTopic
+from delta_log.transactions.held import Staged
 from ingest_api.accepted import Accepted
 from ingest_api.auto_create import make_topic_for
 from ingest_api.call import Call, Header, Reply
 from ingest_api.errors import Refusal
 from ingest_api.formats_in import decode_arrow, decode_envelope, decode_lines, decode_octets
-from ingest_api.idempotence import read_stamp
+from ingest_api.idempotence import Sender, read_sender, read_stage, read_stamp, read_transaction
 from ingest_api.media import Format, plain_media_type, produce_format
 from ingest_api.parameters import Flag, Parameter, Text, Words
 from ingest_api.paths import read_partition
 from ingest_api.patience import Patience
-from ingest_api.produce_answers import accepted_answer, offsets_answer, ranges_answer
+from ingest_api.produce_answers import accepted_answer, offsets_answer, ranges_answer, staged_answer
 from ingest_api.tier import Tier
 from ingest_api.waiting import wait_for_any
 
@@ -45,12 +46,14 @@ Submission = Sequence[Record] | pa.Table
 
 
 class Asked(NamedTuple):
-    """What the head of a request says."""
+    """What the head of a request says, and of those of a producer that repeat it but for their number."""
 
     media: Format
     options: Options
     content_type: bytes
-    stamp: ProducerStamp | None
+    sender: Sender | None
+    transaction: str | None
+    stage: str | None
 
 
 class Produce:
@@ -70,6 +73,7 @@ class Produce:
     async def _produce(self, call: Call, partition: int | None) -> Reply:
         topic = call.path["topic"]
         asked = call.noted(_ASKED, _read_head)
+        stamp = None if asked.sender is None else read_stamp(call.headers, asked.sender)
         body = call.small_body()
         if body is None:
             body = await call.body()
@@ -77,11 +81,13 @@ class Produce:
             given = self._decode(call, asked, body, partition)
         else:
             given = await self._tier.in_thread(self._decode, call, asked, body, partition)
-        if asked.options is not _DEFAULTS or asked.stamp is not None:
-            return await self._store(topic, given, asked, len(body))
-        storing = self._tier.log.queue_up(topic, given)
+        if asked.transaction is not None:
+            return await self._stage(topic, given, asked, stamp, asked.transaction)
+        if asked.options is not _DEFAULTS:
+            return await self._store(topic, given, asked, stamp, len(body))
+        storing = self._tier.log.queue_up(topic, given, producer=stamp)
         if storing is None:
-            return await self._store(topic, given, asked, len(body))
+            return await self._store(topic, given, asked, stamp, len(body))
         self._patience.limit(storing)
         try:
             appended = await storing
@@ -92,9 +98,11 @@ class Produce:
         self._tier.watch.produced(topic, len(given), len(body))
         return _answer(asked, appended, len(given))
 
-    async def _store(self, topic: str, given: Submission, asked: Asked, size: int) -> Reply:
+    async def _store(
+        self, topic: str, given: Submission, asked: Asked, stamp: ProducerStamp | None, size: int
+    ) -> Reply:
         """With anything that was asked for beside storing it, or that has to be waited for."""
-        options, stamp = asked.options, asked.stamp
+        options = asked.options
         if options["acks"] == "0":
             await self._accept(topic, given, stamp, size)
             answer = accepted_answer(len(given), as_ranges=asked.media is Format.ARROW)
@@ -106,6 +114,24 @@ class Produce:
         if options["wait"]:
             reply.headers = [await self._table_version(topic, appended, began)]
         return reply
+
+    async def _stage(
+        self, topic: str, given: Submission, asked: Asked, stamp: ProducerStamp | None, transaction: str
+    ) -> Reply:
+        """Part of a transaction: kept, and seen by nobody."""
+        tier = self._tier
+
+        def stage() -> Staged:
+            return tier.log.transactions.append(transaction, topic, given, stamp, asked.stage)
+
+        try:
+            staged = await tier.in_thread(stage)
+        except UnknownTopic:
+            if not tier.settings.auto_create_topics:
+                raise
+            await make_topic_for(tier, topic, given, stamp)
+            staged = await tier.in_thread(stage)
+        return Reply(202, staged_answer(staged, as_ranges=asked.media is Format.ARROW), asked.content_type)
 
     def _decode(self, call: Call, asked: Asked, body: bytes, partition: int | None) -> Submission:
         most = self._tier.settings.max_records
@@ -173,7 +199,13 @@ class Produce:
 def _read_head(call: Call) -> Asked:
     media = produce_format(call.header(b"content-type"), ACCEPTED)
     options = _read_options(call, media) if call.scope["query_string"] else _DEFAULTS
-    return Asked(media, options, plain_media_type(call.list_header(b"accept")), read_stamp(call.headers))
+    transaction, stage = read_transaction(call.headers), read_stage(call.headers)
+    if stage is not None and transaction is None:
+        raise Refusal(422, "Transaction-Stage is a part of a transaction: say by Transaction-Id of which")
+    if transaction is not None and (options["acks"] == "0" or options["wait"]):
+        raise Refusal(422, "records of a transaction are stored when it is committed: acks=0 and wait are not for them")
+    content_type = plain_media_type(call.list_header(b"accept"))
+    return Asked(media, options, content_type, read_sender(call.headers), transaction, stage)
 
 
 def _answer(asked: Asked, appended: Appended, count: int) -> Reply:

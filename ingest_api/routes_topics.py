@@ -195,7 +195,7 @@ def check_same(info: TopicInfo, wanted: TopicRequest) -> None:
     """Refuse where the topic that is there is not what is wanted; what is not said is not compared."""
     differing: list[str] = []
     if wanted.partitions is not None and wanted.partitions != info.partitions:
-        differing.append(f"it has {info.partitions} partitions, not {wanted.partitions}")
+        differing.append(f"it has {info.partitions} partition{'s' * (info.partitions != 1)}, not {wanted.partitions}")
     meant = info.config.alter(wanted.configs or {}).in_force
     present = info.config.in_force
     differing += [f"{name} is {present[name]}, not {meant[name]}" for name in meant if meant[name] != present[name]]

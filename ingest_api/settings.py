@@ -40,6 +40,11 @@ class Setting:
     secret: bool = False
 
     @property
+    def field(self) -> str:
+        """Its attribute of `ServerSettings`."""
+        return self.name.replace(".", "_")
+
+    @property
     def option(self) -> str:
         return "--" + self.name.replace("_", "-").replace(".", "-")
 
@@ -57,9 +62,19 @@ class Setting:
         raise UnusableSetting(f"{source}: {self.name} cannot be {shown}: it must be {self.check}")
 
 
-def _row(default: Any, check: Check, doc: str, *, group: str, metavar: str = "N", secret: bool = False) -> Any:
+def _row(
+    default: Any,
+    check: Check,
+    doc: str,
+    *,
+    group: str,
+    metavar: str = "N",
+    secret: bool = False,
+    name: str | None = None,
+) -> Any:
+    """`name` where it is not that of the field: those of Kafka have points."""
     row = {"check": check, "doc": doc, "group": group, "metavar": metavar, "secret": secret}
-    return field(default=default, metadata=row)
+    return field(default=default, metadata={"row": row, "name": name})
 
 
 _PLACE, _TOPICS, _GROUPS, _LIMITS, _LOG = "Place", "Topics", "Consumer groups", "Limits", "The log"
@@ -72,12 +87,13 @@ _CONNECTIONS, _LOGGING, _TOPIC_DEFAULTS = "Connections", "Logging", "Defaults of
 class ServerSettings:
     """What a server can be told. `topic_defaults` holds what was given of `topic.*`, under Kafka's names."""
 
-    data: str = _row("./lakelog-data", Text("a directory"), group=_PLACE, metavar="DIR",
-        doc="The directory that holds the log; made when it is not there.")
+    data: str = _row("./lakelog-data", Text("a directory, or s3://, gs:// or az:// and a place in a bucket"),
+        group=_PLACE, metavar="PLACE",
+        doc="The directory that holds the log, made when it is not there; or a place in a bucket that is there.")
     memory: bool = _row(False, Flag(), group=_PLACE, metavar="true|false",  # noqa: FBT003
         doc="Keep everything in memory and nothing on disk: `data` is not used, and all is gone at the end.")
     store_option: tuple[tuple[str, str], ...] = _row((), Options(), group=_PLACE, metavar="K=V", secret=True,
-        doc="What the store behind `data` has to be told; may be given many times. A directory needs nothing.")
+        doc="What the store of a bucket has to be told beyond its own environment variables; may be given many times.")
     host: str = _row("127.0.0.1", Text("a host name or an address"), group=_PLACE, metavar="HOST",
         doc="The address to listen on. There is no authentication yet: whoever reaches it may do everything.")
     port: int = _row(8082, Whole(0, 65_535), group=_PLACE, metavar="PORT",
@@ -132,7 +148,8 @@ class ServerSettings:
     untabled_memory_bytes: int = _row(256 * _MIB, Whole(_MIB), group=_LOG,
         doc="How much of what is not yet in the tables stays in memory; the rest is read back from the journal.")
     untabled_topic_bytes: int = _row(256 * _MIB, Whole(_MIB), group=_LOG,
-        doc="How much of one topic may be in the journal and not yet in its table; above it requests are refused.")
+        doc="How much of one topic may be in the journal and not yet in its table, with the kilobyte of memory that "
+        "each request takes meanwhile; above it requests are refused.")
     untabled_total_bytes: int = _row(1024 * _MIB, Whole(_MIB), group=_LOG,
         doc="The same for all topics together.")
     tail_bytes: int = _row(128 * _MIB, Whole(0), group=_LOG,
@@ -141,8 +158,17 @@ class ServerSettings:
         doc="How many threads write tables.")
     files_per_second: int = _row(500, Whole(1, 1_000_000), group=_LOG,
         doc="How many files a second all tables together may gain; above it commits are spread out.")
-    producer_expiration_ms: int = _row(_DAY_MS, Whole(1000, INT64_MAX), group=_LOG,
-        doc="How long an idempotent producer is remembered after its last request.")
+    journal_linger_ms: int = _row(50, Whole(0, 60_000), group=_LOG,
+        doc="In a bucket, the least time from one write of the journal to the next: each is a request to be paid for.")
+    producer_id_expiration_ms: int = _row(_DAY_MS, Whole(1000, INT64_MAX), group=_LOG, name="producer.id.expiration.ms",
+        doc="How long an idempotent producer is remembered after its last request: longer than it repeats one.")
+    transactional_id_expiration_ms: int = _row(7 * _DAY_MS, Whole(1000, INT64_MAX), group=_LOG,
+        name="transactional.id.expiration.ms",
+        doc="How long it can be asked what became of a transaction.")
+    transaction_max_timeout_ms: int = _row(900_000, Whole(1, INT64_MAX), group=_LOG, name="transaction.max.timeout.ms",
+        doc="How long a transaction may take at most; one that does not say takes a minute, or this where it is less.")
+    transaction_max_bytes: int = _row(128 * _MIB, Whole(1024), group=_LOG, name="transaction.max.bytes",
+        doc="How much a transaction may hold: about what its records take in the journal.")
 
     log_format: str = _row("auto", OneOf(("auto", "text", "json")), group=_LOGGING, metavar="FORMAT",
         doc="`text` for people, `json` for programs; `auto` is text on a terminal and JSON elsewhere.")
@@ -157,7 +183,11 @@ class ServerSettings:
 
 
 SETTINGS: Final[tuple[Setting, ...]] = (
-    *(Setting(each.name, each.default, **each.metadata) for each in fields(ServerSettings) if each.metadata),
+    *(
+        Setting(each.metadata["name"] or each.name, each.default, **each.metadata["row"])
+        for each in fields(ServerSettings)
+        if each.metadata
+    ),
     *(
         Setting(TOPIC + each.name, each.default, each.check, each.doc, _TOPIC_DEFAULTS, "VALUE")
         for each in topic_settings.SETTINGS

@@ -54,7 +54,8 @@ def choose_settings(
     values = {name: _BY_NAME[name].parse(each.value, each.source) for name, each in given.items()}
     topic_defaults = {name.removeprefix(TOPIC): value for name, value in values.items() if name.startswith(TOPIC)}
     settings = ServerSettings(
-        **{name: value for name, value in values.items() if not name.startswith(TOPIC)}, topic_defaults=topic_defaults
+        **{_BY_NAME[name].field: value for name, value in values.items() if not name.startswith(TOPIC)},
+        topic_defaults=topic_defaults,
     )
     _check_together(settings)
     in_force = {setting.name: values.get(setting.name, setting.default) for setting in SETTINGS}

@@ -1,4 +1,4 @@
-"""What every job has in common: its options, its plan and progress on the way, its summary and exit code at the end.
+"""What jobs that work on tables, topic by topic, have in common.
 
 A job decides per topic, and says what it would do before it does it; with `--dry-run` it stops there. What fails on
 one topic does not stop the others. It knows no job, and of tables only the door.
@@ -7,27 +7,20 @@ one topic does not stop the others. It knows no job, and of tables only the door
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
 
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, UnknownTopic
 from delta_log.maintenance import Maintenance, TopicMaintenance
 from delta_log.opening import wall_clock_ms
 from jobs.engine import ENGINES, Engine, EngineName, has_spark, open_engine
-from jobs.outcome import Counts, Exit, Summary, decide_exit, one_sentence
+from jobs.frame import DATA_VARIABLE, JobParser, add_options, add_topics, carry_out, milliseconds, say
+from jobs.outcome import Counts, Summary, one_sentence
 from jobs.progress import Progress
 
 __all__ = ["Job", "Run", "TopicProblem", "build_parser", "milliseconds", "run_job"]
-
-DATA_VARIABLE: Final = "LAKELOG_DATA"
-_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class TopicProblem(Exception):
@@ -63,11 +56,7 @@ class Run:
         return self._engine
 
     def say(self, lines: Iterable[object]) -> None:
-        text = "".join(f"{line}\n" for line in lines)
-        if text:
-            self.progress.wipe()
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        say(self.progress, lines)
 
     def close(self) -> None:
         self.progress.wipe()
@@ -93,34 +82,13 @@ class Job:
     choose: Callable[[Run, Sequence[str]], Sequence[str]] = lambda _, names: names
 
 
-def milliseconds(text: str) -> int:
-    """A length of time as a person writes it: 90s, 10m, 2h, 1d, 500ms."""
-    found = re.fullmatch(r"(\d{1,12})(ms|s|m|h|d)", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no length of time, as 90s, 10m, 2h or 1d are")
-    return int(found[1]) * _UNITS[found[2]]
-
-
 def build_parser(job: Job) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m jobs.{job.name}", description=job.summary, allow_abbrev=False)
-    parser.set_defaults(job=job.name)
-    parser.add_argument(
-        "--data",
-        metavar="ROOT",
-        default=os.environ.get(DATA_VARIABLE),
-        help=f"the root, as `lakelog serve --data` has it (default: the variable {DATA_VARIABLE})",
-    )
-    chosen = parser.add_mutually_exclusive_group(required=True)
-    chosen.add_argument("--topic", action="append", metavar="NAME", help="a topic to work on; may be given repeatedly")
-    chosen.add_argument("--all", action="store_true", help="work on all topics")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan that would be carried out, and end")
+    parser = JobParser(prog=f"python -m jobs.{job.name}", description=job.summary, allow_abbrev=False)
+    add_options(parser, job.name)
+    add_topics(parser)
     parser.add_argument(
         "--engine", choices=ENGINES, default=job.default_engine(), help="who does the work (default: %(default)s)"
     )
-    parser.add_argument(
-        "--master", metavar="URL", help="Spark's master where no session is there already (default: local[*])"
-    )
-    parser.add_argument("--debug", action="store_true", help="show the stack trace of an error")
     job.configure(parser)
     return parser
 
@@ -137,26 +105,13 @@ def run_job(
     options = parser.parse_args(argv)
     if not options.data:
         parser.error(f"--data, or the variable {DATA_VARIABLE}, must name the root")
-    began = time.monotonic()
     summary = Summary(job.name, options.data, options.engine, options.dry_run)
     problems: dict[str, BaseException] = {}
-    stopped_by: BaseException | None = None
-    try:
+
+    def work() -> None:
         _run(job, options, summary, problems, clock_ms=clock_ms, probe=probe)
-    except BrokenPipeError:
-        # The reader of our output went away; Python's own flush at exit must not complain about it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.INCOMPLETE
-    except (Exception, KeyboardInterrupt) as error:
-        if options.debug and not isinstance(error, KeyboardInterrupt):
-            raise
-        stopped_by = error
-    code = decide_exit(problems, stopped_by)
-    _report(job, summary, problems, stopped_by)
-    summary.outcome, summary.seconds = code.name.lower(), round(time.monotonic() - began, 3)
-    sys.stdout.write(summary.to_json() + "\n")
-    sys.stdout.flush()
-    return code
+
+    return carry_out(summary, work, problems, debug=options.debug)
 
 
 def _run(
@@ -206,12 +161,3 @@ def _names(run: Run) -> list[str]:
         if name not in there:
             raise UnknownTopic(name)
     return list(dict.fromkeys(asked))
-
-
-def _report(job: Job, summary: Summary, problems: dict[str, Any], stopped_by: BaseException | None) -> None:
-    """To people, on stderr; the summary says it to machines."""
-    for name in problems:
-        print(f"{job.name} of {name}: {summary.errors[name]}", file=sys.stderr)
-    if stopped_by is not None:
-        summary.error = "interrupted" if isinstance(stopped_by, KeyboardInterrupt) else one_sentence(stopped_by)
-        print(f"{job.name}: {summary.error}", file=sys.stderr)

@@ -23,12 +23,10 @@ from delta_log.merging import MergeAnswer, MergeOrder, carry_out
 from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, TopicProblem, milliseconds, run_job
 from jobs.outcome import Counts
+from jobs.tasks import plan_tasks
 
 __all__ = ["JOB", "main"]
 
-#: What one task gets: small bins together, so that starting it is worth while; a large one has a task of its own.
-TASK_BYTES: Final = 64 * 1024 * 1024
-TASK_FILES: Final = 1000
 _MIN_AGE: Final = "10m"
 
 
@@ -36,19 +34,6 @@ def main(
     argv: Sequence[str] | None = None, *, clock_ms: Callable[[], int] = wall_clock_ms, probe: Probe = no_probe
 ) -> int:
     return run_job(JOB, argv, clock_ms=clock_ms, probe=probe)
-
-
-def plan_tasks(bins: Sequence[Bin], *, most_bytes: int = TASK_BYTES, most_files: int = TASK_FILES) -> list[list[Bin]]:
-    """Neighbouring bins in one task as long as they are within the limits."""
-    tasks: list[list[Bin]] = []
-    size = files = 0
-    for each in bins:
-        size, files = size + each.size, files + len(each.inputs)
-        if not tasks or size > most_bytes or files > most_files:
-            tasks.append([])
-            size, files = each.size, len(each.inputs)
-        tasks[-1].append(each)
-    return tasks
 
 
 def count_bins(bins: Sequence[Bin]) -> dict[str, int]:

@@ -12,25 +12,37 @@ import importlib.util
 import os
 import uuid
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from delta_log.errors import StorageRefused
+from delta_log.errors import NotAvailable, StorageRefused
+from jobs.exchange import Gather, Spread, exchange_by_spark, exchange_in_threads
+from jobs.own_session import OpenSession, Sessions
+from jobs.threads import in_threads
 
-__all__ = ["ENGINES", "Engine", "LocalEngine", "SparkEngine", "has_spark", "open_engine"]
+__all__ = ["ENGINES", "Engine", "LocalEngine", "SparkEngine", "has_spark", "open_engine", "open_session"]
 
 EngineName = Literal["local", "spark"]
 ENGINES: Final[tuple[EngineName, ...]] = ("local", "spark")
 _MOST_LOCAL: Final = 4
 _MOST_TASKS: Final = 64
+#: A process has one session, as Spark has it.
+_SESSIONS: Final = Sessions()
 W = TypeVar("W")
 R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """`close` lets go of what was started for the job, and of nothing else."""
+    """`workers` can be at work at a time; `close` lets go of what was started for the job, and of nothing else.
+
+    `exchange` has works spread into numbered buckets, and each bucket, once all are done, gathered by one.
+    """
+
+    @property
+    def workers(self) -> int: ...
 
     def map(self, function: Callable[[W], R], works: Iterable[W]) -> Generator[R]: ...
+
+    def exchange(self, spread: Spread[W], works: Iterable[W], gather: Gather[R], buckets: int) -> Generator[R]: ...
 
     def close(self) -> None: ...
 
@@ -39,10 +51,13 @@ class LocalEngine:
     """Threads: reading and writing parquet is done outside of Python's lock."""
 
     def __init__(self) -> None:
-        self._workers = max(1, min(_MOST_LOCAL, os.cpu_count() or 1))
+        self.workers = max(1, min(_MOST_LOCAL, os.cpu_count() or 1))
 
     def map(self, function: Callable[[W], R], works: Iterable[W]) -> Generator[R]:
-        return _in_threads(function, works, self._workers)
+        return in_threads(function, works, self.workers)
+
+    def exchange(self, spread: Spread[W], works: Iterable[W], gather: Gather[R], buckets: int) -> Generator[R]:
+        return exchange_in_threads(spread, works, gather, buckets, self.workers)
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -52,9 +67,9 @@ class SparkEngine:
     """A Spark job of one task for each work: an answer comes as soon as it is there, whatever the others do."""
 
     def __init__(self, app_name: str, master: str | None) -> None:
-        self._session, self._ours = _session(app_name, master)
-        self._context = self._session.sparkContext
-        self._workers = max(1, min(_MOST_TASKS, self._context.defaultParallelism))
+        self._session = _session(app_name, master)
+        self._context = self._session.spark.sparkContext
+        self.workers = max(1, min(_MOST_TASKS, self._context.defaultParallelism))
         self._group = f"{app_name} {uuid.uuid4().hex}"
 
     def map(self, function: Callable[[W], R], works: Iterable[W]) -> Generator[R]:
@@ -65,11 +80,13 @@ class SparkEngine:
             (answer,) = context.parallelize([work], 1).map(function).collect()
             return answer
 
-        return _in_threads(call, works, self._workers, abandon=lambda: context.cancelJobGroup(group))
+        return in_threads(call, works, self.workers, abandon=lambda: context.cancelJobGroup(group))
+
+    def exchange(self, spread: Spread[W], works: Iterable[W], gather: Gather[R], buckets: int) -> Generator[R]:
+        return exchange_by_spark(self._context, self._group, spread, works, gather, buckets, self.workers)
 
     def close(self) -> None:
-        if self._ours:
-            self._session.stop()
+        self._session.close()
 
 
 def has_spark() -> bool:
@@ -87,42 +104,35 @@ def open_engine(name: EngineName, app_name: str, master: str | None = None) -> E
         raise StorageRefused("Spark", f"it does not start ({why}); --engine local needs none") from error
 
 
-def _session(app_name: str, master: str | None) -> tuple[Any, bool]:
-    """The session that there is already, as on a cluster or in a notebook, else one of our own; whether it is that."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - a job without Spark must not need it
+def open_session(app_name: str, master: str | None = None) -> OpenSession:
+    """A Spark session until it is closed; NotAvailable where Spark is not there or does not start."""
+    try:
+        return _session(app_name, master)
+    except Exception as error:
+        why = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise NotAvailable(f"Spark does not start: {why}") from error
+
+
+def _session(app_name: str, master: str | None) -> OpenSession:
+    """The session that there is already, as on a cluster or in a notebook, else one that jobs of this process share."""
+
+    def build() -> Any:
+        from jobs.session import build_session  # noqa: PLC0415 - a job without Spark must not need it
+
+        return build_session(app_name, master=master or "local[*]")
+
+    return _SESSIONS.open(_find_session, build)
+
+
+def _find_session() -> Any:
+    from pyspark import SparkContext  # noqa: PLC0415 - a job without Spark must not need it
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - likewise
 
     active = SparkSession.getActiveSession()
     if active is not None:
-        return active, False
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
-        return SparkSession.builder.getOrCreate(), False
-    from jobs.session import build_session  # noqa: PLC0415 - likewise
-
-    return build_session(app_name, master=master or "local[*]"), True
-
-
-def _in_threads(
-    function: Callable[[W], R], works: Iterable[W], workers: int, *, abandon: Callable[[], None] = lambda: None
-) -> Generator[R]:
-    """Twice as many works as there are workers are on their way: nobody waits, and little is done in vain."""
-    following = iter(works)
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="lakelog-job")
-    pending: set[Future[R]] = set()
-    try:
-        while True:
-            while len(pending) < 2 * workers:
-                try:
-                    work = next(following)
-                except StopIteration:
-                    break
-                pending.add(pool.submit(function, work))
-            if not pending:
-                return
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for each in done:
-                yield each.result()
-    except BaseException:
-        abandon()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        return active
+    # What is active is told to the thread alone that made it; the process has one context, whoever made that.
+    there = SparkContext._active_spark_context is not None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    if there or "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return SparkSession.builder.getOrCreate()
+    return None

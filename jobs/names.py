@@ -6,4 +6,4 @@ from typing import Final
 
 __all__ = ["JOBS"]
 
-JOBS: Final = ("retention", "compaction", "audit", "vacuum")
+JOBS: Final = ("retention", "compaction", "key_compaction", "audit", "vacuum", "checkpoint", "consume", "materialize")

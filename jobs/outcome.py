@@ -1,7 +1,10 @@
 """How a job ends: its exit code and its summary, the last line of stdout. Pure.
 
 0 done · 1 something could not be done · 2 called wrongly · 3 refused before anything was changed
-4 it is unknown whether a change was made; running the job again finds out · 130 interrupted
+4 it is unknown whether a change was made; running the job again finds out · 5 no such topic · 8 no root
+130 interrupted
+
+What a failure of the command line has in common with one of these has its code there, too.
 """
 
 from __future__ import annotations
@@ -12,11 +15,15 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from delta_log.errors import InvalidRequest, LakelogError, NotARoot, OutcomeUnknown
+from delta_log.errors import InvalidRequest, LakelogError, NotARoot, OutcomeUnknown, UnknownPartition, UnknownTopic
 
-__all__ = ["Exit", "Summary", "decide_exit", "one_sentence"]
+__all__ = ["Exit", "Summary", "Unfinished", "decide_exit", "one_sentence"]
 
 Counts = Mapping[str, int]
+
+
+class Unfinished(Exception):
+    """A run ended before its time, for the reason said; what it had done stays done."""
 
 
 class Exit(IntEnum):
@@ -27,13 +34,17 @@ class Exit(IntEnum):
     CALLED_WRONGLY = 2
     REFUSED = 3
     UNKNOWN = 4
+    ABSENT = 5
+    WRONG_ROOT = 8
     INTERRUPTED = 130
 
 
 #: The first row that fits counts.
 _STOPPED_BY: Final[tuple[tuple[tuple[type[BaseException], ...], Exit], ...]] = (
     ((KeyboardInterrupt,), Exit.INTERRUPTED),
-    ((InvalidRequest, NotARoot), Exit.CALLED_WRONGLY),
+    ((UnknownTopic, UnknownPartition), Exit.ABSENT),
+    ((NotARoot,), Exit.WRONG_ROOT),
+    ((InvalidRequest,), Exit.CALLED_WRONGLY),
     ((OutcomeUnknown,), Exit.UNKNOWN),
     ((LakelogError,), Exit.REFUSED),
 )
@@ -73,6 +84,6 @@ def decide_exit(errors: Mapping[str, BaseException], stopped_by: BaseException |
 def one_sentence(error: BaseException) -> str:
     """The first line says what happened; what follows in a Java or Python trace says where."""
     text = next((line for line in str(error).splitlines() if line.strip()), "")
-    if isinstance(error, LakelogError):
+    if isinstance(error, LakelogError | Unfinished):
         return " ".join(str(error).split())
     return f"{type(error).__name__}: {' '.join(text.split())}" if text else type(error).__name__

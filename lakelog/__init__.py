@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakelog.async_admin import AsyncAdmin
     from lakelog.async_consumer import AsyncConsumer
     from lakelog.async_producer import AsyncProducer
-    from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, Header
+    from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, GroupOffsets, Header
     from lakelog.consumer import Consumer
     from lakelog.errors import LakelogError
     from lakelog.groups.shapes import GroupDescription, GroupListing, GroupMember, GroupPartition, OffsetReset
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from lakelog.produce.batch import RecordMetadata
     from lakelog.produce.futures import RecordFuture
     from lakelog.producer import Producer
-    from lakelog.topics.shapes import ConfigEntry, PartitionOffsets, TopicDescription
+    from lakelog.topics.shapes import Batch, ConfigEntry, PartitionOffsets, TopicDescription
+    from lakelog.transaction import AsyncTransaction, Transaction
 
 __all__ = [
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncTransaction",
+    "Batch",
     "ConfigEntry",
     "Consumer",
     "ConsumerRecord",
@@ -37,6 +40,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "GroupMetadata",
+    "GroupOffsets",
     "GroupPartition",
     "Header",
     "LakelogError",
@@ -48,6 +52,7 @@ __all__ = [
     "RecordMetadata",
     "TopicDescription",
     "TopicPartition",
+    "Transaction",
     "__version__",
     "errors",
 ]
@@ -59,6 +64,8 @@ _HOMES: Final = {
     "AsyncAdmin": "lakelog.async_admin",
     "AsyncConsumer": "lakelog.async_consumer",
     "AsyncProducer": "lakelog.async_producer",
+    "AsyncTransaction": "lakelog.transaction",
+    "Batch": "lakelog.topics.shapes",
     "ConfigEntry": "lakelog.topics.shapes",
     "Consumer": "lakelog.consumer",
     "ConsumerRecord": "lakelog.consume.shapes",
@@ -66,6 +73,7 @@ _HOMES: Final = {
     "GroupListing": "lakelog.groups.shapes",
     "GroupMember": "lakelog.groups.shapes",
     "GroupMetadata": "lakelog.consume.shapes",
+    "GroupOffsets": "lakelog.consume.shapes",
     "GroupPartition": "lakelog.groups.shapes",
     "Header": "lakelog.consume.shapes",
     "LakelogError": "lakelog.errors",
@@ -77,6 +85,7 @@ _HOMES: Final = {
     "RecordMetadata": "lakelog.produce.batch",
     "TopicDescription": "lakelog.topics.shapes",
     "TopicPartition": "lakelog.places",
+    "Transaction": "lakelog.transaction",
     "errors": "lakelog.errors",
 }
 

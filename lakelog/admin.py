@@ -11,7 +11,7 @@ from lakelog.groups.shapes import GroupDescription, GroupListing, OffsetReset
 from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.topics.questions import ConfigValue, TopicQuestions
 from lakelog.topics.settings import AdminSettings
-from lakelog.topics.shapes import ConfigEntry, PartitionOffsets, TopicDescription
+from lakelog.topics.shapes import Batch, ConfigEntry, PartitionOffsets, TopicDescription
 from lakelog.transport.asking import run
 from lakelog.transport.exchange import Transport
 from lakelog.transport.http import HttpTransport
@@ -71,6 +71,10 @@ class Admin:
     def offsets(self, topic: str, partition: int, *, timestamp: int | None = None) -> PartitionOffsets:
         """Where a partition begins and ends, and its first offset at or after a time."""
         return run(self._topics.offsets(topic, partition, timestamp), self._transport)
+
+    def batches(self, topic: str, partition: int, *, offset: int = 0) -> list[Batch]:
+        """The files of a partition's table that have records from an offset on, in their order."""
+        return run(self._topics.batches(topic, partition, offset), self._transport)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
         """Move the log start up to an offset, -1 being the end; answers where it is then."""

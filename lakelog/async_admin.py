@@ -11,7 +11,7 @@ from lakelog.groups.shapes import GroupDescription, GroupListing, OffsetReset
 from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.topics.questions import ConfigValue, TopicQuestions
 from lakelog.topics.settings import AdminSettings
-from lakelog.topics.shapes import ConfigEntry, PartitionOffsets, TopicDescription
+from lakelog.topics.shapes import Batch, ConfigEntry, PartitionOffsets, TopicDescription
 from lakelog.transport.asking import run_async
 from lakelog.transport.exchange import AsyncTransport
 from lakelog.transport.http import AsyncHttpTransport
@@ -70,6 +70,10 @@ class AsyncAdmin:
     async def offsets(self, topic: str, partition: int, *, timestamp: int | None = None) -> PartitionOffsets:
         """Where a partition begins and ends, and its first offset at or after a time."""
         return await run_async(self._topics.offsets(topic, partition, timestamp), self._transport)
+
+    async def batches(self, topic: str, partition: int, *, offset: int = 0) -> list[Batch]:
+        """The files of a partition's table that have records from an offset on, in their order."""
+        return await run_async(self._topics.batches(topic, partition, offset), self._transport)
 
     async def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
         """Move the log start up to an offset, -1 being the end; answers where it is then."""

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from lakelog.errors import IllegalState
 from lakelog.produce.batch import RecordMetadata
 from lakelog.produce.futures import OnDelivery
 from lakelog.produce.partitions import Partitions, partitions_of
 from lakelog.produce.rows import Headers, Row, RowMaker
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.tasks import AsyncSender
+from lakelog.transaction import AsyncTransaction
+from lakelog.transactions.tasks import AsyncTransacting
 from lakelog.transport.asking import run_async
 from lakelog.transport.exchange import AsyncTransport
 from lakelog.transport.http import AsyncHttpTransport
@@ -28,6 +31,7 @@ class AsyncProducer:
         connections = chosen.max_in_flight_requests_per_connection + 1
         self._transport = transport or AsyncHttpTransport(chosen.bootstrap_servers, chosen.client_id, connections)
         self._sender = AsyncSender(chosen, self._transport)
+        self._transacting = None if chosen.transactional_id is None else AsyncTransacting(chosen, self._transport)
 
     async def send(
         self,
@@ -47,10 +51,19 @@ class AsyncProducer:
         row, size = self._rows.make(topic, value, key, partition, timestamp, headers)
         if self._partitions is not None and partition is None:
             await self._place(self._partitions, topic, row)
-        return await self._sender.add(topic, row, size, on_delivery)
+        taker = self._sender if self._transacting is None else self._transacting
+        return await taker.add(topic, row, size, on_delivery)
+
+    def transaction(self) -> AsyncTransaction:
+        """As of the Producer, for `async with`."""
+        if self._transacting is None:
+            raise IllegalState("a transaction needs the setting transactional.id")
+        return AsyncTransaction(self._transacting)
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in the Producer
         """Wait until all that was sent before is decided, and its callbacks were called; or raise StillUnderWay."""
+        if self._transacting is not None:
+            await self._transacting.flush()
         await self._sender.flush(timeout)
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in the Producer
@@ -58,6 +71,8 @@ class AsyncProducer:
 
         What is not decided within `timeout` seconds is given up: its futures say whether it may be stored.
         """
+        if self._transacting is not None:
+            await self._transacting.close()
         await self._sender.close(timeout)
 
     async def __aenter__(self) -> Self:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lakelog.consume.announcing import Listen, Listener
 from lakelog.consume.arrow import load_arrow, load_pandas, table_of
+from lakelog.consume.failing import is_failure
 from lakelog.consume.questions import Find
 from lakelog.consume.settings import ConsumerSettings
-from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, OnCommit
+from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, GroupOffsets, OnCommit
 from lakelog.consume.threads import Work
 from lakelog.consume.wanted import (
     Offset,
@@ -20,6 +21,7 @@ from lakelog.consume.wanted import (
     read_offset,
     read_offsets,
     read_partitions,
+    read_spot,
     read_wanted,
 )
 from lakelog.errors import Closed
@@ -202,6 +204,17 @@ class Consumer:
         with self._work.using() as consumption:
             return self._work.ask(consumption.asks.committed(chosen, timeout))
 
+    def dead_letter(self, record: ConsumerRecord, reason: str, *, timeout: float | None = None) -> None:
+        """Copy a record that cannot be processed to the group's dead letters, and pass it: both, or neither.
+
+        No member is given it any more. CommitFailed says that it was not done, as the group went on without this
+        consumer.
+        """
+        spot = read_spot(record)
+        with self._work.using() as consumption:
+            member, since = self._work.change(lambda _: consumption.calls.member_of(spot.partition))
+            self._work.ask(consumption.asks.give_up(member, spot, reason, since, timeout))
+
     # --- the log
 
     def beginning_offsets(
@@ -230,6 +243,12 @@ class Consumer:
 
     # --- itself
 
+    def group_offsets(self, offsets: Mapping[Partition, Offset] | None = None) -> GroupOffsets:
+        """What `send_offsets` of a transaction takes: behind what was handed out, or these; and as which member."""
+        given = read_offsets(offsets)
+        with self._work.using() as consumption:
+            return self._work.change(lambda now: consumption.calls.group_offsets(given, now))
+
     def group_metadata(self) -> GroupMetadata:
         with self._work.using() as consumption:
             return self._work.change(lambda _: consumption.metadata)
@@ -251,8 +270,8 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """After an error what was handed out last is not committed: it is read again."""
-        self._work.close(lambda: self._calls.close(None, commit=kind is None))
+        """After an error what was handed out last is not committed: it is read again, so often as it may be tried."""
+        self._work.close(lambda: self._calls.close(None, commit=kind is None, failing=is_failure(error)))
 
     def _seek(self, partitions: Iterable[Partition] | None, find: Find) -> None:
         named = None if partitions is None else read_partitions(partitions)

@@ -8,12 +8,19 @@
     │   │   ├── NotSerializable   its key or value cannot be made bytes
     │   │   └── RecordTooLarge    more than max.request.size, or than the topic allows
     │   ├── SharedBatch           a good record, sent together with too many bad ones
+    │   ├── ForeignAnswer         it was refused in words that no lakelog server has
     │   ├── UnknownTopic
     │   ├── UnknownPartition
     │   ├── OffsetOutOfRange      knows the valid range
     │   ├── TopicExists
     │   ├── InvalidConfig         a setting of a topic, or a number of partitions, that cannot be
     │   ├── ProducerFenced        somebody else uses this producer's id
+    │   ├── TransactionError      a transaction of which nothing is stored, and nothing ever will be
+    │   │   ├── TransactionAborted    by its producer, or by a restart of the server
+    │   │   ├── TransactionFenced     somebody began a later one under its transactional.id
+    │   │   ├── TransactionTimedOut   it took longer than transaction.timeout.ms
+    │   │   ├── TransactionTooLarge   it would have more than the server takes
+    │   │   └── UnknownTransaction    the server never had it
     │   ├── InvalidGroup          a group that cannot have this name
     │   ├── UnknownGroup
     │   ├── GroupNotEmpty         not while members read
@@ -34,6 +41,8 @@
     └── StillUnderWay             a wait of flush() is over before everything is delivered; nothing is lost
 
 `outcome` is what a caller may conclude: `not_attempted` means that nothing was stored and never will be.
+
+Past 300 lines, as a tree is read in one place.
 """
 
 from __future__ import annotations
@@ -74,6 +83,16 @@ class Refused(LakelogError):
     code = "INVALID_REQUEST"
 
 
+class ForeignAnswer(Refused):
+    """By a proxy, or by another program at that address."""
+
+    code = "FOREIGN_ANSWER"
+
+    def __init__(self, status: int, text: str, *, said: Said | None = None) -> None:
+        self.status, self.text = status, text
+        super().__init__(f"{status} was the answer, and no lakelog server wrote it: {text or 'it is empty'}", said=said)
+
+
 class InvalidName(Refused):
     code = "INVALID_TOPIC_EXCEPTION"
 
@@ -81,7 +100,7 @@ class InvalidName(Refused):
         self.topic = topic
         shown = topic if len(topic) <= 255 else topic[:255] + "…"  # noqa: PLR2004 - more than any name has
         super().__init__(
-            f"{shown!r} cannot be a topic: a name has 1 to 249 of A-Z a-z 0-9 . _ - and does not begin with - or ."
+            f"{shown!r} cannot be a topic: a name has 1 to 249 of A-Z a-z 0-9 . _ - and does not begin with a dot or -"
         )
 
 
@@ -149,6 +168,40 @@ class InvalidConfig(Refused):
 
 class ProducerFenced(Refused):
     code = "INVALID_PRODUCER_EPOCH"
+
+
+class TransactionError(Refused):
+    """Another transaction may do what this one did not, as long as it is not fenced."""
+
+    code = "INVALID_TXN_STATE"
+
+
+class TransactionAborted(TransactionError):
+    code = "TRANSACTION_ABORTED"
+
+
+class TransactionFenced(TransactionError):
+    code = "PRODUCER_FENCED"
+
+
+class TransactionTimedOut(TransactionError):
+    code = "TRANSACTION_TIMED_OUT"
+
+
+class TransactionTooLarge(TransactionError):
+    """None is what the server did not say."""
+
+    code = "TRANSACTION_TOO_LARGE"
+
+    def __init__(
+        self, message: str, *, size: int | None = None, limit: int | None = None, said: Said | None = None
+    ) -> None:
+        self.size, self.limit = size, limit
+        super().__init__(message, said=said)
+
+
+class UnknownTransaction(TransactionError):
+    code = "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 class InvalidGroup(Refused):

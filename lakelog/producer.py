@@ -8,11 +8,14 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
+from lakelog.errors import IllegalState
 from lakelog.produce.futures import OnDelivery, RecordFuture
 from lakelog.produce.partitions import Partitions, partitions_of
 from lakelog.produce.rows import Headers, Row, RowMaker
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.threads import Sender
+from lakelog.transaction import Transaction
+from lakelog.transactions.threads import Transacting
 from lakelog.transport.asking import run
 from lakelog.transport.exchange import Transport
 from lakelog.transport.http import HttpTransport
@@ -31,6 +34,7 @@ class Producer:
         connections = chosen.max_in_flight_requests_per_connection + 1
         self._transport = transport or HttpTransport(chosen.bootstrap_servers, chosen.client_id, connections)
         self._sender = Sender(chosen, self._transport)
+        self._transacting = None if chosen.transactional_id is None else Transacting(chosen, self._transport)
         # Who is forgotten without a close still delivers.
         weakref.finalize(self, self._sender.finish).atexit = False
 
@@ -53,10 +57,22 @@ class Producer:
         row, size = self._rows.make(topic, value, key, partition, timestamp, headers)
         if self._partitions is not None and partition is None:
             self._place(self._partitions, topic, row)
-        return self._sender.add(topic, row, size, on_delivery)
+        taker = self._sender if self._transacting is None else self._transacting
+        return taker.add(topic, row, size, on_delivery)
+
+    def transaction(self) -> Transaction:
+        """A block in which all that is sent is committed together when it is left, or aborted by an exception.
+
+        Needs `transactional.id`. Entering it begins the transaction, and shuts out whoever had that name before.
+        """
+        if self._transacting is None:
+            raise IllegalState("a transaction needs the setting transactional.id")
+        return Transaction(self._transacting)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all that was sent before is decided, and its callbacks were called; or raise StillUnderWay."""
+        if self._transacting is not None:
+            self._transacting.flush()
         self._sender.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
@@ -64,6 +80,8 @@ class Producer:
 
         What is not decided within `timeout` seconds is given up: its futures say whether it may be stored.
         """
+        if self._transacting is not None:
+            self._transacting.close()
         self._sender.close(timeout)
 
     def __enter__(self) -> Self:

@@ -21,7 +21,6 @@ _AGENT: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _MOST_AGENT: Final = 255
 #: Settings of Kafka's clients that are not there yet, and what to do without.
 _NOT_YET: Final = {
-    "transactional.id": "transactions are not there yet",
     "security.protocol": "there is no authentication yet; give bootstrap.servers with https:// for an encrypted one",
     "sasl.mechanism": "there is no authentication yet",
 }

@@ -1,13 +1,19 @@
-"""Where Spark looks for data sources by itself: in packages whose name begins so, under this name.
+"""What lakelog is to somebody at a Spark session.
 
-So `lakelog` is a format of every session whose Python has lakelog, and nobody need call `jobs.source.register`. It is
-imported by Spark at the first use of any Python data source: where lakelog was installed without what jobs need, it
-has no source, and must not break the others.
+Spark looks for data sources by itself in packages whose name begins so, under the name `DefaultSource`: so `lakelog` is
+a format of every session whose Python has lakelog, and nobody need call `register`. `register_topics` has SQL know
+topics; `dead_letter` is for functions of the job `consume`. Spark imports this at the first use of any Python data
+source: where lakelog was installed without what jobs need there is nothing here, which must not break the others.
 """
+# What is imported is for others, where it is there at all.
+# pyright: reportUnusedImport=false
 
 try:
-    from jobs.source import LakelogSource as DefaultSource
+    from jobs.dead_letter import dead_letter
+    from jobs.source.source import LakelogSource as DefaultSource
+    from jobs.source.source import register
+    from jobs.sql import register_topics
 except ModuleNotFoundError:
     __all__: list[str] = []
 else:
-    __all__ = ["DefaultSource"]
+    __all__ = ["DefaultSource", "dead_letter", "register", "register_topics"]

@@ -1,20 +1,72 @@
-"""What holds for every test: how Hypothesis looks for examples, and that nothing is skipped unseen.
+"""What holds for every test: how Hypothesis looks for examples, who runs what, and that nothing is skipped unseen.
+
+With several processes a file is run by one of them, so that what its tests share is made once; those of Spark, which
+share a JVM, by the same one. That takes longest, and comes first.
 
 On a developer's machine a skipped test prints its reason. Under CI=true it fails with it: a check that does
 not run there protects nothing.
 """
 
+import inspect
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
+
+SPARK = Path(__file__).parent / "spark"
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if IN_CI else "dev")
+
+#: A request that says nothing of time gives up after this, and not after the five seconds of httpx, for which a busy
+#: machine may stand still. All its functions and clients have their default from this one value.
+PATIENCE_S = 60.0
+vars(inspect.signature(httpx.Client).parameters["timeout"].default).update(vars(httpx.Timeout(PATIENCE_S)))
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real S3-compatible server, one for all tests; each takes a prefix of its own."""
+    from tests.support import s3_server as support
+
+    program = support.find_server()
+    if program is None:
+        pytest.skip(support.MISSING)
+    with support.s3_serving(tmp_path_factory.mktemp("s3"), program) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[Any]:
+    """Azure's own emulator, for the tests by LAKELOG_AZURE=1."""
+    from tests.support import azure_server as support
+
+    with support.azure_serving(support.find_azure()) as server:
+        yield server
+
+
+class ByFile(LoadScopeScheduling):
+    """Files go to the processes whole, and those of Spark together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        return "spark" if file.startswith("tests/spark/") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: SPARK not in item.path.parents)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -33,6 +33,7 @@ TITLES = {
     "topics": "Topics",
     "records": "Records",
     "produce": "Producers",
+    "transactions": "Transactions",
     "consumers": "Consumer instances",
     "groups": "Consumer groups",
     "v3": "v3",

@@ -26,6 +26,7 @@ from delta_log.frames import (
     HEADER_SIZE,
     Frame,
     GroupHeader,
+    Payload,
     Place,
     RangeNote,
     checksum,
@@ -33,7 +34,8 @@ from delta_log.frames import (
     encode_header,
     notes_of,
 )
-from delta_log.journal.protocol import Payload, Recovered
+from delta_log.journal.protocol import Recovered
+from delta_log.journal_doubts import unread_of_segments
 from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
 
 SEGMENT_SIZE: Final = 16 * 1024 * 1024
@@ -52,6 +54,9 @@ class LocalJournal:
 
     One class past 300 lines: writing, rolling, recovering and recycling share one file and where it is synced to.
     """
+
+    kept_segments = 32
+    copied_segments = 1
 
     def __init__(
         self,
@@ -93,6 +98,9 @@ class LocalJournal:
             self._recover_epoch(epoch, [number for of, number in kept if of == epoch], found)
         self._closed_segments = kept
         return found
+
+    def pace(self) -> None:
+        """As fast as the disk can."""
 
     def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
         if self._broken is not None:
@@ -253,6 +261,7 @@ class LocalJournal:
     def _recover_epoch(self, epoch: int, numbers: list[int], found: Recovered) -> None:
         scans: list[SegmentScan] = []
         marks: dict[int, int] = {}
+        lengths: dict[int, int] = {}
         for number in reversed(numbers):
             path = self._path(epoch, number)
             data = Path(path).read_bytes()
@@ -267,6 +276,7 @@ class LocalJournal:
             for header in (group.header for group in scan.groups):
                 marks[header.synced_segment] = max(marks.get(header.synced_segment, 0), header.synced_length)
             self._settle(path, scan, len(data))
+            lengths[number] = len(data)
             name = os.path.basename(path)
             found.damage += [f"{name}: {damage}" for damage in scan.damage]
             found.torn += [f"{name} from byte {scan.end}"] if scan.torn else []
@@ -275,6 +285,7 @@ class LocalJournal:
         lost, untraceable = find_lost(scans)
         found.lost += lost
         found.untraceable += untraceable
+        found.unread += unread_of_segments(scans, lengths)
         found.frames += [frame for scan in scans for group in scan.groups for frame in group.frames]
 
     def _settle(self, path: str, scan: SegmentScan, length: int) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from delta_log.frames import Frame, Place
+from delta_log.frames import Frame, Payload, Place
+from delta_log.journal_doubts import Unread
 from delta_log.journal_scan import FoundFrame, Lost
-
-Payload = bytes | memoryview
 
 
 @dataclass(slots=True)
@@ -22,6 +21,8 @@ class Recovered:
     torn: list[str] = field(default_factory=list[str])
     #: groups of which not even the offsets are known
     untraceable: list[str] = field(default_factory=list[str])
+    #: the bytes of such groups, and of others that could not be read
+    unread: list[Unread] = field(default_factory=list[Unread])
     segments: int = 0
     size: int = 0
 
@@ -32,13 +33,22 @@ class Journal(Protocol):
     A segment is an (epoch, number) pair. `recover` comes first, once.
     """
 
+    #: So many closed segments may wait before the oldest are copied forward, and so many of them at once.
+    kept_segments: int
+    copied_segments: int
+
     def recover(self) -> Recovered: ...
+
+    def pace(self) -> None:
+        """Wait until the next group may be written, where groups are rationed: who comes meanwhile is in it, too."""
+        ...
 
     def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
         """Make a group durable: it is when this returns.
 
         StorageRefused when surely nothing is stored, and the next append may follow; OutcomeUnknown when that cannot
-        be said, and then nothing is appended any more.
+        be said, and then nothing is appended before it is certain that this group will not count. NotOwner when
+        somebody else took the journal over.
         """
         ...
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import shutil
 import stat
 import threading
 import uuid
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -17,12 +18,28 @@ import pyarrow as pa
 
 from delta_log.disk import Disk, Probe, make_directories, no_probe
 from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.pauses import with_pauses
 from delta_log.stores.protocol import Blob, Entry
 
 STAGING: Final = "journal/staging"
 #: What lies staged for so long belongs to nobody any more.
 LEFTOVER_MS: Final = 24 * 3_600_000
 _ABSENT: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+#: With these a system says no before it gives a name; with any other it may have come by the way.
+_SURELY_NOT: Final = frozenset(
+    {
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.EMLINK,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EXDEV,
+    }
+)
 
 
 class LocalStore:
@@ -52,7 +69,7 @@ class LocalStore:
                 return False
             except OSError as error:
                 self._forget(target.parent)
-                raise StorageRefused(path, error) from error
+                raise _said_no_or_nothing(path, error) from error
             self._at("store.linked")
             self._sync_name(target)
             return True
@@ -70,7 +87,7 @@ class LocalStore:
         except OSError as error:
             self._discard(staged)
             self._forget(target.parent)
-            raise StorageRefused(path, error) from error
+            raise _said_no_or_nothing(path, error) from error
         self._at("store.renamed")
         self._sync_name(target)
         return size
@@ -97,7 +114,7 @@ class LocalStore:
         entries: list[Entry] = []
         try:
             with _said_plainly(directory), os.scandir(self._root / directory) as found:
-                for item in found:
+                for item in with_pauses(found):
                     with suppress(FileNotFoundError):
                         known, below = item.stat(), item.is_dir()
                         modified = known.st_mtime_ns // 1_000_000
@@ -113,6 +130,10 @@ class LocalStore:
     def delete(self, path: str) -> None:
         with suppress(FileNotFoundError), _said_plainly(path):
             self._disk.unlink(str(self._root / path))
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_directory(self, directory: str) -> None:
         """Taken away as a whole before its content goes: a crash on the way leaves all of it or nothing."""
@@ -220,6 +241,11 @@ def _told_apart(parts: Iterable[Blob]) -> Iterator[Blob]:
         raise
     except BaseException as why:
         raise _PartsFailedError(why) from why
+
+
+def _said_no_or_nothing(path: str, error: OSError) -> StorageRefused | OutcomeUnknown:
+    """Of a name that could not be given: whether that is sure."""
+    return StorageRefused(path, error) if error.errno in _SURELY_NOT else OutcomeUnknown(path, error)
 
 
 def delete_leftovers(root: Path, now_ms: int) -> None:

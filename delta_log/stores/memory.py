@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -65,6 +65,10 @@ class MemoryStore:
     def delete(self, path: str) -> None:
         with self._lock:
             self._blobs.pop(path, None)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_directory(self, directory: str) -> None:
         prefix = directory.rstrip("/") + "/"

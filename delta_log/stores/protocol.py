@@ -6,7 +6,7 @@ Paths are relative to the store, with `/` between their parts. A blob is whole o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -70,6 +70,10 @@ class Store(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove a blob; one that is gone already is no error."""
+        ...
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """The same for many."""
         ...
 
     def delete_directory(self, directory: str) -> None:

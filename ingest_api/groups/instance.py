@@ -37,6 +37,13 @@ RECEIVED: Final = Parameter(
     " given again.",
     "header",
 )
+DONE: Final = Parameter(
+    "Lakelog-Done",
+    Whole(),
+    "Of who reads ahead: the number of the last answer with records of which it has nothing in hand any more. Who does"
+    " not say it is done with all that it was given.",
+    "header",
+)
 KEEP: Final = Parameter(
     "keep",
     Flag(),
@@ -107,6 +114,10 @@ def of_instance(declared: Operation) -> Operation:
         parameters=(*declared.parameters, GENERATION, RECEIVED),
         refuses=(404, 409),
     )
+
+
+def done_by(call: Call) -> int | None:
+    return _number(call, DONE)
 
 
 def _number(call: Call, declared: Parameter) -> int | None:

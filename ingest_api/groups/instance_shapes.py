@@ -15,7 +15,10 @@ from ingest_api.parameters import INT64_MAX
 
 #: Of what a body names. Who has more says it in several requests.
 MOST_NAMED: Final = 10_000
+#: They are read whole.
+MOST_LETTERS: Final = 100
 _MOST_PATTERN: Final = 4_096
+_MOST_REASON: Final = 1_000
 #: A body may go by any media type of v2, as Karapace has it.
 BODY_TYPES: Final = tuple(name for name, means in FORMATS.items() if means in (Format.BINARY, Format.JSON))
 
@@ -61,6 +64,17 @@ class PositionEntry(PartitionRef, forbid_unknown_fields=True, omit_defaults=True
 
 class PositionsRequest(msgspec.Struct, forbid_unknown_fields=True):
     offsets: Annotated[list[PositionEntry], msgspec.Meta(max_length=MOST_NAMED)]
+
+
+class DeadLetter(PartitionRef, forbid_unknown_fields=True):
+    """A record, and in words why it could not be processed."""
+
+    offset: Offset
+    reason: Annotated[str, msgspec.Meta(max_length=_MOST_REASON)]
+
+
+class DeadLettersRequest(msgspec.Struct, forbid_unknown_fields=True):
+    records: Annotated[list[DeadLetter], msgspec.Meta(min_length=1, max_length=MOST_LETTERS)]
 
 
 class SubscriptionRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -134,6 +148,22 @@ class CommittedView(msgspec.Struct):
 
 class CommittedOffsetsView(msgspec.Struct):
     offsets: list[CommittedView]
+
+
+class LetterPlace(msgspec.Struct):
+    topic: str
+    partition: int
+    offset: int
+
+
+class DeadLetterView(LetterPlace):
+    """`letter` is where its copy is; null where it was copied before, or there is nothing to copy any more."""
+
+    letter: LetterPlace | None
+
+
+class DeadLettersView(msgspec.Struct):
+    records: list[DeadLetterView]
 
 
 class HeartbeatView(msgspec.Struct):

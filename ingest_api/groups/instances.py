@@ -12,7 +12,16 @@ from consumer_groups.options import OPTIONS, Options, parse_options
 from consumer_groups.subscribing import Assign, Subscribe, Unsubscribe
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.forwarded import address_of
-from ingest_api.groups.instance import INSTANCE, SAYS_GENERATION, InTime, generation_header, of_instance, who_asks
+from ingest_api.groups.instance import (
+    DONE,
+    INSTANCE,
+    SAYS_GENERATION,
+    InTime,
+    done_by,
+    generation_header,
+    of_instance,
+    who_asks,
+)
 from ingest_api.groups.instance_shapes import (
     BODY_TYPES,
     AssignmentsView,
@@ -34,6 +43,10 @@ from ingest_api.topic_shapes import answers
 
 FOR_GOOD: Final = Parameter(
     "for_good", Flag(), "Of a static member: it does not come back, so others have its partitions at once.",
+    default=False,
+)  # fmt: skip
+FAILED: Final = Parameter(
+    "failed", Flag(), "What it was given and did not come back from was tried in vain, and is not committed.",
     default=False,
 )  # fmt: skip
 #: As JSON has them: the values may be strings.
@@ -71,8 +84,8 @@ class Instances:
 
     async def delete(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
-        for_good = call.query((FOR_GOOD,))["for_good"]
-        command = Leave(who.member_id, for_good=for_good, generation=who.generation, received=who.received)
+        query = call.query((FOR_GOOD, FAILED))
+        command = Leave(who.member_id, query["for_good"], who.generation, who.received, query["failed"], done_by(call))
         return done(await self._in_time(self._tier.groups.leave(who.group, command)))
 
     async def subscribe(self, call: Call) -> Reply:
@@ -146,7 +159,8 @@ class Instances:
         return (
             Operation(
                 "DELETE", "", "delete_consumer", "Delete a consumer instance", self.delete, "consumers",
-                (Says(204, "It is gone, and others have its partitions; a static member may come back."),), (FOR_GOOD,),
+                (Says(204, "It is gone, and others have its partitions; a static member may come back."),),
+                (FOR_GOOD, FAILED, DONE),
             ),
             Operation(
                 "POST", "/heartbeat", "heartbeat", "Say that a consumer instance lives", self.heartbeat, "consumers",

@@ -25,13 +25,14 @@ Offset = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 
 
 class GroupEntry(msgspec.Struct):
-    """`assignor` is null where nobody subscribes."""
+    """`assignor` is null where nobody subscribes; `dead_letter_topics` are the last ten that members named or use."""
 
     group: str
     state: Literal["Empty", "Stable", "Reconciling", "Dead"]
     generation: int
     assignor: str | None
     members: int
+    dead_letter_topics: tuple[str, ...] = ()
 
 
 class GroupList(msgspec.Struct):

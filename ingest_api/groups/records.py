@@ -17,7 +17,16 @@ from ingest_api.call import Call, Piece, Reply
 from ingest_api.errors import Refusal
 from ingest_api.fetch_plan import DECODE, MIB, MOST_WAIT_MS
 from ingest_api.formats_out import Decode
-from ingest_api.groups.instance import KEEP, Asked, InTime, generation_header, of_instance, who_asks
+from ingest_api.groups.instance import (
+    DONE,
+    KEEP,
+    Asked,
+    InTime,
+    done_by,
+    generation_header,
+    of_instance,
+    who_asks,
+)
 from ingest_api.groups.instance_shapes import BinaryRecord, JsonRecord
 from ingest_api.groups.polled_formats import PolledWriter, choose_format, open_polled_writer
 from ingest_api.media import Format
@@ -28,6 +37,7 @@ from ingest_api.tier import Tier
 from ingest_api.waiting import disconnected
 
 ANSWER: Final = "Lakelog-Answer"
+LAST_TRY: Final = "Lakelog-Last-Try"
 #: So few rows are one piece, and an answer of one piece is sent at once.
 _FEW: Final = 500
 _FEW_BYTES: Final = 128 * 1024
@@ -129,26 +139,31 @@ class Records:
         leaving = asyncio.ensure_future(disconnected(call))
         try:
             self._give_up(who)
-            polled = await self._poll(who, query, options, Lent(query["max_records"], loan), leaving)
+            wait_ms = self._wait_ms(query["timeout"], options)
+            command = self._command(who, query, wait_ms, done_by(call))
+            polled = await self._poll(who.group, command, wait_ms, Lent(query["max_records"], loan), leaving)
         except BaseException:
             loan.end()
             leaving.cancel()
             raise
         return self._answer(who, polled, media, query["decode"], loan, leaving)
 
-    async def _poll(
-        self, who: Asked, query: Mapping[str, Any], options: Options, room: Lent, leaving: asyncio.Future[None]
-    ) -> Polled:
-        tier, wait_ms = self._tier, query["timeout"]
-        wait_ms = min(options.consumer_request_timeout_ms if wait_ms is None else wait_ms, tier.settings.max_poll_ms)
-        paused = parse_paused(query["paused"])
-        command = Poll(who.member_id, tier.groups.now_ms + wait_ms, who.generation, who.received, paused, query["keep"])
+    def _wait_ms(self, wanted: int | None, options: Options) -> int:
+        wait_ms = options.consumer_request_timeout_ms if wanted is None else wanted
+        return min(wait_ms, self._tier.settings.max_poll_ms)
+
+    def _command(self, who: Asked, query: Mapping[str, Any], wait_ms: int, done: int | None) -> Poll:
+        until_ms, paused = self._tier.groups.now_ms + wait_ms, parse_paused(query["paused"])
+        return Poll(who.member_id, until_ms, who.generation, who.received, paused, query["keep"], done)
+
+    async def _poll(self, group: str, command: Poll, wait_ms: int, room: Lent, leaving: asyncio.Future[None]) -> Polled:
+        tier = self._tier
         with tier.watch.polling:
-            polling = tier.groups.poll(who.group, command, room, (leaving, tier.closing))
+            polling = tier.groups.poll(group, command, room, (leaving, tier.closing))
             try:
                 return await self._in_time.after(wait_ms, polling)
             except LakelogError:  # whoever is answered lives
-                tier.groups.heard(who.group, who.member_id)
+                tier.groups.heard(group, command.member_id)
                 raise
 
     def _answer(
@@ -168,6 +183,8 @@ class Records:
             (ANSWER.lower().encode(), b"%d" % polled.answer),
             (b"cache-control", b"no-store"),
         ]
+        if polled.last_try:
+            headers.append((LAST_TRY.lower().encode(), b"true"))
         return Reply(200, body, content_type, headers, self._watch_over(who, giving))
 
     def _show(
@@ -216,13 +233,15 @@ class Records:
         }
         says = {
             ANSWER: "The number of the last answer that had records; that it arrived is said by `Lakelog-Received`.",
+            LAST_TRY: "true where the record is given for the last time, and alone; where there is none, such a record"
+            " comes next, as soon as the instance has nothing in hand any more.",
             "Cache-Control": "That it is not kept.",
         }
         declared = Operation(
             "GET", "/records", "poll", "Poll for records", self, "consumers",
             (Says(200, "Records as soon as there is one, each partition's in order; none when the time is over.",
                   Content(formats), says),),
-            POLL,
+            (*POLL, DONE),
             doc="What the last poll gave counts as processed, and with auto.commit.enable it is committed now and then."
             " An answer that was not sent whole is given again.",
         )  # fmt: skip

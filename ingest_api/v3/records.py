@@ -16,10 +16,11 @@ from ingest_api.bodies import ClientGone
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import Refusal, try_again
 from ingest_api.formats_in.faults import Fault
+from ingest_api.idempotence import refuse_stamp
 from ingest_api.json_bodies import V3_TYPES, check_content_type
 from ingest_api.operations import Operation
 from ingest_api.tier import Tier
-from ingest_api.v3.door import CLUSTER, answers, route, takes
+from ingest_api.v3.door import BAD_REQUEST, CLUSTER, answers, route, takes
 from ingest_api.v3.json_objects import JsonObjects
 from ingest_api.v3.record_shapes import GivenRecord, Sent, StreamReceipt, read_record
 from ingest_api.v3.shapes import View
@@ -53,6 +54,7 @@ class _Records:
         self._storing = Storing(tier)
 
     async def produce(self, call: Call, _: View) -> Reply:
+        refuse_stamp(call.headers, code=BAD_REQUEST)
         check_content_type(call, V3_TYPES)
         topic = call.path["topic"]
         await self._storing.find(topic)

@@ -10,10 +10,11 @@ from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import Refusal
 from ingest_api.formats_in.faults import Fault
 from ingest_api.formats_in.strict_json import check_text
+from ingest_api.idempotence import refuse_stamp
 from ingest_api.json_bodies import V3_TYPES, check_content_type
 from ingest_api.operations import Operation
 from ingest_api.tier import Tier
-from ingest_api.v3.door import CLUSTER, answers, route, takes
+from ingest_api.v3.door import BAD_REQUEST, CLUSTER, answers, route, takes
 from ingest_api.v3.record_shapes import EntryReceipt, GivenEntry, check_batch_members, check_shallow
 from ingest_api.v3.shapes import View
 from ingest_api.v3.storing import Storing, explain
@@ -52,6 +53,7 @@ def operations(tier: Tier) -> list[Operation]:
     storing, cluster = Storing(tier), tier.log.cluster_id
 
     async def produce(call: Call, _: View) -> Reply:
+        refuse_stamp(call.headers, code=BAD_REQUEST)
         check_content_type(call, V3_TYPES)
         topic = call.path["topic"]
         await storing.find(topic)

@@ -22,7 +22,10 @@ class AtOnce(Protocol):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What an app noted of this head. Who meets the very same head again on this connection finds it here."""
+        """What an app noted of this head. Who meets the same head again on this connection finds it here.
+
+        It is the same whatever `producer-seq` says, if that is a number: what follows from it is not to be noted.
+        """
         ...
 
     @property

@@ -41,7 +41,8 @@ _LONGEST_LENGTH: Final = 18
 class Head(msgspec.Struct):
     """A request head that is sound. `length` is None for a chunked body.
 
-    It may be met again: nobody changes it, and what an app works out of it is kept in `notes`.
+    It may be met again: nobody changes it, and what an app works out of it is kept in `notes`, whatever a field says
+    that counts.
     """
 
     method: str
@@ -54,6 +55,23 @@ class Head(msgspec.Struct):
     keep_alive: bool
     expects_continue: bool
     notes: dict[str, Any] = {}
+
+    def with_value(self, place: int, value: bytes) -> Head:
+        """The same but for the value of one field, which means nothing to the wire."""
+        headers = self.headers.copy()
+        headers[place] = headers[place][0], value
+        return Head(
+            self.method,
+            self.version,
+            self.path,
+            self.raw_path,
+            self.query,
+            headers,
+            self.length,
+            self.keep_alive,
+            self.expects_continue,
+            self.notes,
+        )
 
 
 class _Fields:

@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
             return Phase.BODY if exchange.awaited and not self._reading_paused else Phase.WORKING
         if self._outlet.paused:
             return Phase.WORKING
-        if self._reader.ahead:
+        if self._reader.in_head:
             return Phase.HEAD
         return Phase.IDLE if self._serial else Phase.FIRST
 

@@ -6,11 +6,12 @@ nothing behind a request that is in work, or behind an error, is ever read.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 from ingest_api.wire.chunked import ChunkedBody
 from ingest_api.wire.head import HEAD_END, Head, check_beginning, parse_head
 from ingest_api.wire.limits import WireLimits
+from ingest_api.wire.repeats import KnownHead
 
 #: Of the head that a connection remembers.
 _LONGEST_KEPT: Final = 4096
@@ -24,8 +25,6 @@ class RequestReader:
         "_buffer",
         "_chunked",
         "_last",
-        "_last_head",
-        "_last_size",
         "_left",
         "_limits",
         "_searched",
@@ -40,10 +39,7 @@ class RequestReader:
         self._searched = 0
         self._left = 0
         self._chunked: ChunkedBody | None = None
-        # Clients send the same head again and again. The size is that of it and its body.
-        self._last: bytes = b""
-        self._last_size = -1
-        self._last_head: Head | None = None
+        self._last: KnownHead | None = None
         #: Of all bodies, with their framing.
         self.body_bytes = 0
 
@@ -51,6 +47,11 @@ class RequestReader:
     def ahead(self) -> int:
         """How much waits to be read."""
         return len(self._buffer) - self._at
+
+    @property
+    def in_head(self) -> bool:
+        """A head has begun. Half an empty line before it is no part of it: who sends those says nothing yet."""
+        return self.ahead > 1 or (self.ahead == 1 and not self._buffer.endswith(b"\r"))
 
     @property
     def in_body(self) -> bool:
@@ -95,19 +96,18 @@ class RequestReader:
         return head
 
     def _repeat(self, data: bytes) -> Head:
-        head = self._last_head
-        if head is None or data != self._last:
+        head = None if self._last is None else self._last.repeat(data)
+        if head is None:
             head = parse_head(data, self._limits)
             if len(data) <= _LONGEST_KEPT:
-                self._last, self._last_head = data, head
-                self._last_size = -1 if head.length is None else len(data) + head.length
+                self._last = KnownHead(data, head, self._limits)
         return head
 
     def read_repeated(self, data: bytes) -> tuple[Head, bytes] | None:
         """What `data` says, if it is one whole request with the head of the last one: the quick way."""
-        if len(data) != self._last_size or self._at != len(self._buffer) or not data.startswith(self._last):
+        if self._last is None or self._at != len(self._buffer):
             return None
-        return cast("Head", self._last_head), data[len(self._last) :]
+        return self._last.repeat_whole(data)
 
     def read_body(self) -> bytes:
         """What is there of the body that began with the last head."""

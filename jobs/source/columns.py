@@ -5,7 +5,7 @@ A user may ask for fewer by a schema of his own: what is not in it is not decode
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -38,6 +38,10 @@ _TYPES: Final[Mapping[str, DataType]] = {
 #: What a record itself has, in the order in which it is read.
 RECORD: Final = ("offset", "timestamp", "key", "value", "headers")
 
+#: Of rows that are handed to Spark at once. A batch is written, sent and read by another process: large ones leave the
+#: caches in between, each time.
+_PIECE: Final = 8192
+
 
 def spark_schema(*, headers: bool) -> StructType:
     return StructType([StructField(name, kind) for name, kind in _TYPES.items() if headers or name != "headers"])
@@ -59,20 +63,29 @@ def record_columns(names: list[str]) -> tuple[str, ...]:
 
 
 class Shaper:
-    """Rows of one partition as batches of a schema."""
+    """Rows of one partition as batches of a schema, each so small that it stays in a core's cache on its way."""
 
     def __init__(self, schema: pa.Schema, of: TopicPartition, timestamp_type: int) -> None:
         self._schema = schema
-        self._same: dict[str, pa.Scalar] = {
+        same: dict[str, pa.Scalar] = {
             "topic": pa.scalar(of.topic, pa.string()),
             "partition": pa.scalar(of.partition, pa.int32()),
             "timestampType": pa.scalar(timestamp_type, pa.int32()),
         }
+        self._same = {name: value for name, value in same.items() if name in schema.names}
+        self._repeated: dict[str, pa.Array] = {}
 
-    def shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = batch.num_rows
+    def shape(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        shaped = self._shaped(batch)
+        for start in range(0, shaped.num_rows, _PIECE):
+            yield shaped.slice(start, _PIECE)
+
+    def _shaped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._schema.names:
+            # An array of columns would say how many rows there are; without one only a batch that is made so knows.
+            return rows.select([])
         columns = [
-            pa.repeat(self._same[field.name], rows) if field.name in self._same else batch.column(field.name)
+            self._repeat(field.name, rows.num_rows) if field.name in self._same else rows.column(field.name)
             for field in self._schema
         ]
         cast = [
@@ -80,3 +93,9 @@ class Shaper:
             for column, field in zip(columns, self._schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(cast, schema=self._schema)
+
+    def _repeat(self, name: str, rows: int) -> pa.Array:
+        repeated = self._repeated.get(name)
+        if repeated is None or len(repeated) < rows:
+            repeated = self._repeated[name] = pa.repeat(self._same[name], rows)
+        return repeated.slice(0, rows)

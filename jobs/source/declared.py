@@ -26,13 +26,18 @@ from jobs.source.values import (
 BATCH: Final = "batch"
 STREAM: Final = "stream"
 BOTH: Final = "both"
+EXACTLY_ONCE: Final = "exactly-once"
+AT_LEAST_ONCE: Final = "at-least-once"
 
 Parse = Callable[[str, str], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`parse` is given the name and the text. `default` is what is documented, of the text."""
+    """`parse` is given the name and the text. `default` is what is documented, of the text.
+
+    One that is `idle` is taken so that a job can move here as it is, and does nothing: the query says so.
+    """
 
     name: str
     takes: str
@@ -40,6 +45,7 @@ class Option:
     doc: str
     query: str = BOTH
     default: str | None = None
+    idle: bool = False
 
 
 def _ends(*words: str) -> Parse:
@@ -147,13 +153,17 @@ OPTIONS: Final = (
         "commits nothing for it: the checkpoint says how far a stream is.",
     ),
     Option("kafka.group.id", "a name", parse_text, "The same as `group.id`, for jobs that move here."),
-    Option("groupIdPrefix", "a name", parse_text, "Does nothing: a query is no member of a group."),
+    Option("groupIdPrefix", "a name", parse_text, "Does nothing: a query is no member of a group.", idle=True),
     Option(
         "kafkaConsumer.pollTimeoutMs", "1 or more", parse_whole(1),
         "How long a server may not answer, or refuse for the time being, before the query fails.", default="`120000`",
     ),
-    Option("fetchOffset.numRetries", "0 or more", parse_whole(0), "Does nothing: the time above holds for all."),
-    Option("fetchOffset.retryIntervalMs", "0 or more", parse_whole(0), "Does nothing, likewise."),
+    Option(
+        "fetchOffset.numRetries", "0 or more", parse_whole(0), "Does nothing: the time above holds for all.", idle=True,
+    ),
+    Option(
+        "fetchOffset.retryIntervalMs", "0 or more", parse_whole(0), "Does nothing, likewise.", idle=True,
+    ),
 )  # fmt: skip
 
 SINK_OPTIONS: Final = (
@@ -166,8 +176,27 @@ SINK_OPTIONS: Final = (
         "topic", "a name", parse_text, "Where all rows go; otherwise each row's column `topic` says it.",
     ),
     Option(
+        "deliveryGuarantee", f"`{EXACTLY_ONCE}` or `{AT_LEAST_ONCE}`", either(EXACTLY_ONCE, AT_LEAST_ONCE),
+        "How often a row is stored that Spark writes again.",
+        default=f"of streams, and with the two below, `{EXACTLY_ONCE}`; else `{AT_LEAST_ONCE}`",
+    ),
+    Option(
+        "txnAppId", "a name", parse_text,
+        "The sink that has seen batches up to a number: a batch with a number that is not above it is left out. One "
+        "name for each query.", default="of streams one that is the checkpoint's",
+    ),
+    Option(
+        "txnVersion", "0 or more", parse_whole(0),
+        "The number of the batch; with `foreachBatch` its second argument. A stream knows its own.", query=BATCH,
+    ),
+    Option(
+        "transaction", "an id", parse_text,
+        "A transaction that is open: the write commits it, with the rows and all else that was added to it.",
+        query=BATCH,
+    ),
+    Option(
         "includeHeaders", "`true` or `false`", parse_boolean,
-        "Does nothing: a column `headers` is stored where there is one.",
+        "Does nothing: a column `headers` is stored where there is one.", idle=True,
     ),
     Option(
         "kafkaConsumer.pollTimeoutMs", "1 or more", parse_whole(1),

@@ -5,10 +5,14 @@
     ├── UnknownTopics     what is read or written is not there
     │   └── UnknownPartition
     ├── DataLoss          records that were to be read are gone, and `failOnDataLoss` is true
-    └── NotReadable       the server refused, or did not answer in time
+    ├── NotReadable       the server refused, or did not answer in time
+    └── NotDecided        a batch that was to be stored once cannot be, and is not stored
 
 Nothing here says it of a server's own errors: their words come through.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 
 class SourceError(ValueError):
@@ -43,7 +47,20 @@ class DataLoss(SourceError):
         )
 
 
+class NotDecided(SourceError):
+    """Spark runs the batch again when the query is started again."""
+
+
 class NotReadable(SourceError):
-    def __init__(self, place: str, what: str, why: str) -> None:
-        self.place, self.what, self.why = place, what, why
+    """`status` is that of an answer, and None where there was none; `facts` are what it says besides."""
+
+    def __init__(
+        self, place: str, what: str, why: str, status: int | None = None, facts: Mapping[str, Any] | None = None
+    ) -> None:
+        self.place, self.what, self.why, self.status, self.facts = place, what, why, status, facts or {}
         super().__init__(f"{what} of {place}: {why}")
+
+    @property
+    def code(self) -> int | None:
+        """The server's own, which says more than the status."""
+        return self.facts.get("error_code")

@@ -10,14 +10,16 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jobs.source.errors import InvalidOption, UnknownTopics
 from jobs.source.options import ReadOptions
-from jobs.source.planning import Slice, Span, check_there, choose_partitions, choose_topics, plan_slice
+from jobs.source.planning import Slice, Span, TopicView, check_there, choose_partitions, choose_topics, plan_slice
 from jobs.source.positions import Range, Times, TopicPartition
-from jobs.source.server import Server, TopicView
 from jobs.source.tables import Tables
+
+if TYPE_CHECKING:
+    from jobs.source.server import Server
 
 #: How long it may be unknown that there is another topic, or another partition.
 _DESCRIBE_EVERY_S: Final = 1.0
@@ -30,7 +32,7 @@ class Ground:
         self._chosen = options.chosen
         self._place = options.place
         self._tables = Tables(options.path) if options.path else None
-        self._server = Server(options.server, options.patience_ms) if options.server else None
+        self._server = _server(options.server, options.patience_ms) if options.server else None
         self._views: dict[str, TopicView] = {}
         self._described = 0.0
         if self._tables is not None and self._server is not None:
@@ -107,3 +109,9 @@ def _check_one_cluster(tables: Tables, server: Server) -> None:
             "server",
             f"{server.url} serves the cluster {of_server}, and the root at {tables.path} is {tables.cluster_id}",
         )
+
+
+def _server(url: str, patience_ms: int) -> Server:
+    from jobs.source.server import Server  # noqa: PLC0415 - who reads tables alone need not wait for its import
+
+    return Server(url, patience_ms)

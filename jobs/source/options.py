@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jobs.source.declared import BATCH, OPTIONS, SINK_OPTIONS, STREAM, Option
+from jobs.source.declared import (
+    AT_LEAST_ONCE,
+    BATCH,
+    EXACTLY_ONCE,
+    OPTIONS,
+    SINK_OPTIONS,
+    STREAM,
+    Option,
+)
 from jobs.source.errors import InvalidOption
 from jobs.source.positions import EARLIEST, LATEST, AtOffsets, AtTime, Everywhere, Limit, TopicPartition
 
@@ -58,19 +66,55 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Without a `topic` each row names its own."""
+    """Without a `topic` each row names its own. `once` has each batch stored once.
+
+    A batch of a stream has Spark's number, and without a `sink` the stream's own name. A `transaction` is somebody
+    else's, who began it.
+    """
 
     server: str
     topic: str | None
     patience_ms: int
+    once: bool = False
+    sink: str | None = None
+    version: int | None = None
+    transaction: str | None = None
 
 
-def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
+def parse_write_options(given: Mapping[str, str], query: str) -> WriteOptions:
     values = _values(given, _DECLARED_OF_SINK)
     server = _server(values)
     if server is None:
         raise InvalidOption("server", "say which server stores the rows, by its URL")
-    return WriteOptions(server, values.get("topic"), values.get("kafkaConsumer.pollTimeoutMs", _POLL_MS))
+    sink, version = values.get("txnAppId"), values.get("txnVersion")
+    once, patience_ms = _is_once(values, query), values.get("kafkaConsumer.pollTimeoutMs", _POLL_MS)
+    return WriteOptions(server, values.get("topic"), patience_ms, once, sink, version, values.get("transaction"))
+
+
+def _is_once(values: Mapping[str, Any], query: str) -> bool:
+    wanted = values.get("deliveryGuarantee")
+    named = [name for name in ("txnAppId", "txnVersion") if name in values]
+    if "transaction" in values:
+        _check_given(values, query, named)
+        return True
+    if query == STREAM and "txnVersion" in named:
+        raise InvalidOption("txnVersion", "a stream's batches have numbers of their own: leave it out")
+    if query == BATCH and len(named) == 1:
+        raise InvalidOption(named[0], "a batch is stored once by both: txnAppId and txnVersion")
+    if wanted == AT_LEAST_ONCE and named:
+        raise InvalidOption("deliveryGuarantee", f"{named[0]} is for what is stored once, and it says {AT_LEAST_ONCE}")
+    if wanted == EXACTLY_ONCE and query == BATCH and not named:
+        raise InvalidOption("deliveryGuarantee", "say which batch it is, by txnAppId and txnVersion")
+    return bool(named) or (query == STREAM and wanted != AT_LEAST_ONCE)
+
+
+def _check_given(values: Mapping[str, Any], query: str, named: Sequence[str]) -> None:
+    if query == STREAM:
+        raise InvalidOption("transaction", "a stream's batches have transactions of their own: leave it out")
+    if named:
+        raise InvalidOption(named[0], "it names a transaction of its own, and the option transaction another one")
+    if values.get("deliveryGuarantee") == AT_LEAST_ONCE:
+        raise InvalidOption("deliveryGuarantee", f"a transaction is stored once, and it says {AT_LEAST_ONCE}")
 
 
 def wants_headers(given: Mapping[str, str]) -> bool:
@@ -109,6 +153,18 @@ def parse_options(given: Mapping[str, str], query: str) -> ReadOptions:
         group=_group(values),
         patience_ms=values.get("kafkaConsumer.pollTimeoutMs", _POLL_MS),
     )
+
+
+def notes_on(given: Mapping[str, str], query: str) -> list[str]:
+    """What is given and does nothing, in words: nothing is passed over in silence."""
+    notes: list[str] = []
+    for name in given:
+        option = _DECLARED[name.lower()]
+        if option.idle:
+            notes.append(f"option {option.name}: {option.doc[0].lower()}{option.doc[1:]}")
+        elif option.query == STREAM and query == BATCH:
+            notes.append(f"option {option.name}: does nothing in a batch query, it is for streams")
+    return notes
 
 
 def _parse(given: Mapping[str, str]) -> dict[str, Any]:

@@ -32,6 +32,11 @@ from jobs.source.positions import (
 )
 
 
+class TopicView(NamedTuple):
+    partitions: int
+    timestamp_type: int
+
+
 class Span(NamedTuple):
     """Offsets of a partition that are read: from `start` to below `end`."""
 
@@ -46,11 +51,15 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A data file by its place in the root, and the offset behind its last record."""
+    """A data file by its place in the root, and the offset behind its last record.
+
+    A dense one has every offset in between: who wants nothing else need not read it.
+    """
 
     path: str
     base_offset: int
     next_offset: int
+    dense: bool
 
 
 @dataclass(frozen=True, slots=True)

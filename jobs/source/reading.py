@@ -17,6 +17,7 @@ from jobs.source.columns import Shaper, record_columns
 from jobs.source.ground import Ground
 from jobs.source.options import ReadOptions
 from jobs.source.planning import Slice, Span, split
+from jobs.source.promptness import Prompt, spare_the_collector
 from jobs.source.slices import SliceReader
 
 
@@ -28,7 +29,7 @@ class Task(InputPartition):
         self.of = of
 
 
-class SliceReading:
+class SliceReading(Prompt):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
@@ -69,5 +70,6 @@ class SliceReading:
             fail_on_data_loss=options.fail_on_data_loss,
         )
         shaper = Shaper(schema, partition.of.span.of, partition.of.timestamp_type)
+        spare_the_collector()
         for batch in reader.read():
-            yield shaper.shape(batch)
+            yield from shaper.shape(batch)

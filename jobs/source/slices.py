@@ -1,32 +1,34 @@
 """Reading a slice, in an executor: from files by their names, from the server, or from where the files went.
 
 The files were named when the slice was planned, so nobody here opens a table. One that is no longer there was replaced
-or expired since: then the table, as it is now, says where its records are. A batch is in memory at a time.
+or expired since: then the table, as it is now, says where its records are. One that lacks no offset from its first to
+its last need not be opened for these alone. A batch is in memory at a time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from delta_log import LogReader
 from delta_log.errors import OffsetOutOfRange, UnknownTopic
 from delta_log.fetched import between
-from delta_log.parquet import read_row_groups
+from delta_log.parquet import OpenFile
 from delta_log.roots import as_root
 from jobs.source.errors import DataLoss
 from jobs.source.planning import PlannedFile, Slice
 from jobs.source.positions import Range
-from jobs.source.server import OutOfRange, Server
-from jobs.source.tables import local_path
+from jobs.source.tables import root_of
 
 _LOG: Final = logging.getLogger(__name__)
 _ROWS: Final = 50_000
 _BYTES: Final = 8 * 1024 * 1024
+_OFFSETS: Final = ("offset",)
 
 
 def warn_of(losses: Sequence[str], *, fail: bool) -> None:
@@ -73,17 +75,22 @@ class SliceReader:
             yield from self._read_served(self._server)
 
     def _read_files(self, path: str, files: Sequence[PlannedFile], end: int) -> Iterator[pa.RecordBatch]:
-        store = as_root(local_path(path)).store
+        store = as_root(root_of(path)).store
         for file in files:
             if file.next_offset <= self._position:
                 continue
             low = self._position
-            for part in read_row_groups(store, file.path, self._columns, low=low, high=end, rows=_ROWS, size=_BYTES):
-                yield from self._passed_on(part.to_batches(), end)
+            if file.dense and self._columns == _OFFSETS:
+                yield from self._passed_on(_numbered(max(low, file.base_offset), min(end, file.next_offset)), end)
+                continue
+            with closing(OpenFile(store, file.path)) as opened:
+                for group in opened.row_groups("offset", low, end):
+                    rows = opened.read([group.number], self._columns, threads=False)
+                    yield from self._passed_on(rows.to_batches(), end)
 
     def _read_moved(self, path: str, topic_id: str, end: int) -> Iterator[pa.RecordBatch]:
         of = self._of
-        with LogReader.open(local_path(path)) as reader:
+        with LogReader.open(root_of(path)) as reader:
             while self._position < end:
                 if not _is_same_topic(reader, of.topic, topic_id):
                     self._lose(Range(end, end), end)
@@ -97,6 +104,9 @@ class SliceReader:
                     self._position = max(self._position, got.next_offset)
 
     def _read_served(self, url: str) -> Iterator[pa.RecordBatch]:
+        from jobs.source.asking import OutOfRange  # noqa: PLC0415 - most slices are read from files alone
+        from jobs.source.server import Server  # noqa: PLC0415 - likewise
+
         with closing(Server(url, self._patience_ms)) as server:
             while self._position < self._end:
                 try:
@@ -106,7 +116,7 @@ class SliceReader:
                 except OutOfRange as error:
                     self._lose(error.there, self._end)
 
-    def _passed_on(self, batches: Sequence[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:
+    def _passed_on(self, batches: Iterable[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             kept = between(batch, self._position, end) if batch.num_rows else batch
             if kept.num_rows:
@@ -118,6 +128,13 @@ class SliceReader:
         lost_to = min(end, there.start) if there.start > self._position else end
         warn_of([f"{self._of} from {self._position} to below {lost_to}"], fail=self._fail)
         self._position = lost_to
+
+
+def _numbered(start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Rows that have nothing but their offsets."""
+    for base in range(start, end, _ROWS):
+        offsets = pa.array(np.arange(base, min(base + _ROWS, end), dtype=np.int64))
+        yield pa.RecordBatch.from_arrays([offsets], names=list(_OFFSETS))
 
 
 def _is_same_topic(reader: LogReader, topic: str, topic_id: str) -> bool:

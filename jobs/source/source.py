@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -12,14 +15,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from jobs.source.batch import BatchReader
 from jobs.source.columns import check_schema, spark_schema
 from jobs.source.declared import BATCH, STREAM
 from jobs.source.errors import InvalidOption
-from jobs.source.options import parse_options, parse_write_options, wants_headers
-from jobs.source.sink import BatchWriter, StreamWriter
-from jobs.source.sink_columns import check_sink_schema
-from jobs.source.stream import StreamReader
+from jobs.source.options import ReadOptions, notes_on, parse_options, parse_write_options, wants_headers
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class LakelogSource(DataSource):
@@ -33,25 +34,41 @@ class LakelogSource(DataSource):
         return spark_schema(headers=wants_headers(dict(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from jobs.source.batch import BatchReader  # noqa: PLC0415 - see above
+
         check_schema(schema)
-        return BatchReader(parse_options(dict(self.options), BATCH), schema)
+        return BatchReader(self._options(BATCH), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from jobs.source.stream import StreamReader  # noqa: PLC0415 - see above
+
         check_schema(schema)
-        return StreamReader(parse_options(dict(self.options), STREAM), schema)
+        return StreamReader(self._options(STREAM), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's own
+        from jobs.source.sink import BatchWriter  # noqa: PLC0415 - see above
+        from jobs.source.sink_columns import check_sink_schema  # noqa: PLC0415 - likewise
+
         if overwrite:
             raise InvalidOption("mode", "a topic can only be appended to")
-        options = parse_write_options(dict(self.options))
+        options = parse_write_options(dict(self.options), BATCH)
         check_sink_schema(schema, options.topic)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802
         """With the output mode `complete` a batch is the whole result, and appended like any other."""
-        options = parse_write_options(dict(self.options))
+        from jobs.source.sink import StreamWriter  # noqa: PLC0415 - see above
+        from jobs.source.sink_columns import check_sink_schema  # noqa: PLC0415 - likewise
+
+        options = parse_write_options(dict(self.options), STREAM)
         check_sink_schema(schema, options.topic)
         return StreamWriter(options)
+
+    def _options(self, query: str) -> ReadOptions:
+        options = parse_options(dict(self.options), query)
+        for note in notes_on(dict(self.options), query):
+            _LOG.warning("a query's %s", note)
+        return options
 
 
 def register(spark: SparkSession) -> None:

@@ -5,29 +5,41 @@ Knows delta_log's LogReader, which takes no lock and writes nothing. What a serv
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
 from delta_log import LogReader
 from delta_log import errors as log_errors
-from jobs.source.errors import UnknownPartition, UnknownTopics
-from jobs.source.planning import PlannedFile, Span, Tabled
+from delta_log.place_arguments import OPTIONS_VARIABLE
+from delta_log.places import OBJECT_SCHEMES, Location, parse_options
+from delta_log.types import DataFile
+from jobs.source.errors import InvalidOption, UnknownPartition, UnknownTopics
+from jobs.source.planning import PlannedFile, Span, Tabled, TopicView
 from jobs.source.positions import Range
-from jobs.source.server import TopicView
 
 
-def local_path(path: str) -> str:
-    """A root as Spark's users name it: a directory, or a `file:` URL of one."""
+def root_of(path: str) -> str:
+    """A root as Spark's users name it: a directory, a `file:` URL of one, or a bucket.
+
+    What a bucket's store has to be told is in the environment of whoever reads it, which for Spark are Python processes
+    of the driver and of executors.
+    """
     if path.startswith("file:"):
         return unquote(urlsplit(path).path)
-    return path
+    if isinstance(path, Location) or path.partition("://")[0] not in OBJECT_SCHEMES:
+        return path
+    try:
+        return Location(path, parse_options(os.environ.get(OPTIONS_VARIABLE, "").split(",")))
+    except ValueError as error:
+        raise InvalidOption("path", f"the variable {OPTIONS_VARIABLE}: {error}") from None
 
 
 class Tables:
     def __init__(self, path: str) -> None:
         self.path = path
-        self._reader = LogReader.open(local_path(path))
+        self._reader = LogReader.open(root_of(path))
 
     def close(self) -> None:
         self._reader.close()
@@ -64,9 +76,8 @@ class Tables:
             found = self._reader.files(topic, partition, span.start, span.end)
         except (log_errors.UnknownTopic, log_errors.UnknownPartition):
             return None
-        directory = f"topics/{topic}"
-        files = tuple(PlannedFile(f"{directory}/{file.path}", file.base_offset, file.next_offset) for file in found)
-        return Tabled(topic_id, end, files)
+        directory = self._reader.table_directory(topic)
+        return Tabled(topic_id, end, tuple(_planned(directory, file) for file in found))
 
     @contextmanager
     def _named(self, topic: str) -> Generator[None]:
@@ -76,3 +87,8 @@ class Tables:
             raise UnknownTopics([topic], self.path) from None
         except log_errors.UnknownPartition as error:
             raise UnknownPartition(topic, self.path, str(error)) from None
+
+
+def _planned(directory: str, file: DataFile) -> PlannedFile:
+    dense = file.count == file.next_offset - file.base_offset
+    return PlannedFile(f"{directory}/{file.path}", file.base_offset, file.next_offset, dense)

@@ -1,46 +1,115 @@
 """The commands of the command line: one module each, imported only when its command is called.
 
-A command's module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit
-code. This table is what `lakelog --help` shows; it must import none of them, so that help stays quick.
+This table is what `lakelog --help` shows; it must import none of them, so that help stays quick.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final
 
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+from lakelog.terminal.grammar import Command, Commands, Group
 
-__all__ = ["COMMANDS", "Command", "CommandModule"]
+__all__ = ["COMMANDS", "Command", "Group"]
 
-
-class CommandModule(Protocol):
-    """What a command's module must have."""
-
-    def configure(self, parser: "ArgumentParser") -> None: ...
-    def run(self, args: "Namespace") -> int: ...
-
-
-class Command(NamedTuple):
-    """Where a command lives, its line in the help, and the extra of the install that it needs."""
-
-    module: str
-    summary: str
-    extra: str
-
-
-COMMANDS: Final[dict[str, Command]] = {
+COMMANDS: Final[Commands] = {
     "serve": Command(
         module="lakelog.commands.serve",
         summary="run the server",
         extra="server",
+    ),
+    "topics": Group(
+        summary="list, make, look at, change and delete topics",
+        commands={
+            "list": Command("lakelog.commands.topics.list", "list the topics", None),
+            "create": Command("lakelog.commands.topics.create", "make a topic", None),
+            "describe": Command("lakelog.commands.topics.describe", "show the partitions and settings of topics", None),
+            "batches": Command("lakelog.commands.topics.batches", "list the files of a topic with their offsets", None),
+            "alter": Command("lakelog.commands.topics.alter", "change settings of a topic", None),
+            "add-partitions": Command("lakelog.commands.topics.add_partitions", "give a topic more partitions", None),
+            "delete": Command("lakelog.commands.topics.delete", "delete topics with all of their records", None),
+            "export": Command("lakelog.commands.topics.export", "hand a topic's table over to other writers", "server"),
+        },
+    ),
+    "produce": Command(
+        module="lakelog.commands.produce",
+        summary="append lines to a topic",
+        extra=None,
+    ),
+    "consume": Command(
+        module="lakelog.commands.consume",
+        summary="write the records of topics to the output",
+        extra=None,
+    ),
+    "groups": Group(
+        summary="list, look at, reset and delete consumer groups",
+        commands={
+            "list": Command("lakelog.commands.groups.list", "list the groups", None),
+            "describe": Command("lakelog.commands.groups.describe", "show how far groups are, and who reads", None),
+            "reset-offsets": Command("lakelog.commands.groups.reset_offsets", "have a group read on elsewhere", None),
+            "delete": Command("lakelog.commands.groups.delete", "delete groups with their offsets", None),
+        },
+    ),
+    "dlq": Group(
+        summary="list, look at and replay dead letters",
+        commands={
+            "list": Command("lakelog.commands.dlq.list", "list the topics of dead letters", None),
+            "show": Command("lakelog.commands.dlq.show", "show where letters come from, and why they are there", None),
+            "replay": Command("lakelog.commands.dlq.replay", "send letters back, each of them once", None),
+        },
+    ),
+    "bench": Group(
+        summary="measure how fast a server is for a client here",
+        commands={
+            "produce": Command("lakelog.commands.bench.produce", "send records, and say how long each took", None),
+            "consume": Command("lakelog.commands.bench.consume", "read records, and say how long each poll took", None),
+        },
     ),
     "sql": Command(
         module="lakelog.commands.sql",
         summary="query the tables of topics",
         extra="server",
     ),
+    "check": Command(
+        module="lakelog.commands.check",
+        summary="look whether a root holds what it should",
+        extra="server",
+    ),
+    "repair": Command(
+        module="lakelog.commands.repair",
+        summary="cure of a damaged root what is safe to cure",
+        extra="server",
+    ),
+    "backup": Command(
+        module="lakelog.commands.backup",
+        summary="copy a root, running or not, as it is at one moment",
+        extra="server",
+    ),
+    "restore": Command(
+        module="lakelog.commands.restore",
+        summary="make a root of a backup",
+        extra="server",
+    ),
+    "demo": Command(
+        module="lakelog.commands.demo",
+        summary="watch a server, producers and a group at work, and try SQL on it",
+        extra="server",
+    ),
+    "jobs": Command(
+        module="lakelog.commands.jobs",
+        summary="list the jobs, and run them once or every so often",
+        extra="jobs",
+    ),
+    "doctor": Command(
+        module="lakelog.commands.doctor",
+        summary="try whether a place can keep a log, before the first commit",
+        extra="server",
+    ),
     "selftest": Command(
         module="lakelog.commands.selftest",
         summary="check this install from record to SQL row in a temporary folder",
         extra="server",
+    ),
+    "completion": Command(
+        module="lakelog.commands.completion",
+        summary="print what a shell needs to complete these words",
+        extra=None,
     ),
 }

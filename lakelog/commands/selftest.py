@@ -18,8 +18,14 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO, cast
 
+from lakelog.terminal.arguments import add_output
+from lakelog.terminal.exits import CALLED_WRONGLY, DONE, Failure
+from lakelog.terminal.showing import as_json
+
 TOPIC = "selftest"
 PARTITIONS = 4
+#: Differences that an error names.
+_NAMED = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,33 +35,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--records", type=_positive, default=1000, help="records to see acknowledged (default 1000)")
     parser.add_argument("--show", type=int, default=12, help="rows to print, -1 for all (default 12)")
-    parser.add_argument("--dir", type=Path, help="an empty or absent directory to use and keep (default: a temporary)")
+    parser.add_argument(
+        "--dir", type=Path, help="an empty or absent directory to use and keep (default: a temporary one)"
+    )
+    add_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from delta_log import Log
 
     if args.dir is not None and args.dir.exists() and any(args.dir.iterdir()):
-        print(f"lakelog selftest: {args.dir} is not empty; name an empty or absent directory", file=sys.stderr)
-        return 2
+        raise Failure(f"{args.dir} is not empty", "name an empty or absent directory", exit_code=CALLED_WRONGLY)
+    say = print if args.output == "text" else _say_nothing
     with _folder(args.dir) as root:
-        print(f"1. A second process appends {args.records} records and more to a log in {root}")
+        say(f"1. A second process appends {args.records} records and more to a log in {root}", flush=True)
         acknowledged = _append_and_kill(root, args.records)
-        print(f"2. It was killed (SIGKILL) after {len(acknowledged)} acknowledgements")
+        say(f"2. It was killed (SIGKILL) after {len(acknowledged)} acknowledgements")
         with Log.open(root) as log:
-            print(f"3. Opened again: {log.recovery}")
+            say(f"3. Opened again: {log.recovery}")
             location = log.table_location(TOPIC)
         rows = _rows(location)
-        print(f"4. The table as delta-rs reads it, {len(rows)} rows, {location}")
-        _print_rows(rows, args.show)
         wrong = _differences(acknowledged, rows)
-        for line in wrong[:20]:
-            print(f"   {line}", file=sys.stderr)
+        if args.output == "json":
+            print(as_json({"acknowledged": len(acknowledged), "rows": len(rows), "wrong": wrong}))
+        else:
+            print(f"4. The table as delta-rs reads it, {len(rows)} rows, {location}")
+            _print_rows(rows, args.show)
         if wrong:
-            print(f"lakelog selftest: {len(wrong)} records differ", file=sys.stderr)
-            return 1
-        print(f"All {len(acknowledged)} acknowledged records are there, each once, at its offset.")
-        return 0
+            raise Failure(f"{len(wrong)} records differ", "; ".join(wrong[:_NAMED]))
+        say(f"All {len(acknowledged)} acknowledged records are there, each once, at its offset.")
+        return DONE
+
+
+def _say_nothing(*_: object, **__: object) -> None:
+    """What is for people."""
 
 
 def _positive(text: str) -> int:
@@ -83,12 +96,15 @@ def _append_and_kill(root: Path, records: int) -> dict[tuple[int, int], str]:
     command = [sys.executable, "-m", "lakelog.commands.selftest_writer", str(root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:  # noqa: S603 - a program of ours
         lines = cast("IO[str]", writer.stdout)
-        for line in lines:
-            partition, offset, value = json.loads(line)
-            acknowledged[partition, offset] = value
-            if len(acknowledged) >= records:
-                writer.send_signal(signal.SIGKILL)
-                break
+        try:
+            for line in lines:
+                partition, offset, value = json.loads(line)
+                acknowledged[partition, offset] = value
+                if len(acknowledged) >= records:
+                    break
+        finally:
+            # Of an interrupted one, too: nothing is to be written any more where everything is removed.
+            writer.send_signal(signal.SIGKILL)
         acknowledged.update(_complete_lines(lines.read()))
     if len(acknowledged) < records:
         raise RuntimeError(f"the writing process ended with {writer.returncode} before it had appended enough")
@@ -106,10 +122,10 @@ def _complete_lines(rest: str) -> dict[tuple[int, int], str]:
 
 
 def _rows(location: str) -> dict[tuple[int, int], list[str]]:
-    from delta_log import readers
+    from delta_log import table_queries
 
     rows: dict[tuple[int, int], list[str]] = {}
-    for row in readers.read_table(location, ("partition", "offset", "value")).to_pylist():
+    for row in table_queries.read_table(location, ("partition", "offset", "value")).to_pylist():
         rows.setdefault((row["partition"], row["offset"]), []).append(row["value"].decode())
     return rows
 

@@ -2,7 +2,8 @@
 
 It reads the settings, tells people where the server is, and says in one sentence what kept it from starting. It knows
 nothing of HTTP. SIGTERM and Ctrl-C end it with 0 after a clean stop, with 1 when the time for that was too short; a
-second Ctrl-C leaves at once, with 130.
+second Ctrl-C leaves at once, with 130. A program that starts a server for itself may have it end with itself, however
+that comes: the server watches its standard input, of which the program holds the other end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +29,7 @@ CALLED_WRONGLY: Final = 2
 def configure(parser: argparse.ArgumentParser) -> None:
     from ingest_api.settings import GROUPS, SETTINGS
 
-    parser.usage = "lakelog serve [--data DIR] [--host HOST] [--port PORT] [--config FILE] [--memory] [option ...]"
+    parser.usage = "lakelog serve [--data PLACE] [--host HOST] [--port PORT] [--config FILE] [--memory] [option ...]"
     parser.description = (
         "Run the server. Every setting is an option here, an environment variable (LAKELOG_ and its name in capitals), "
         "and a key of the file that --config names; the first of these that has it counts."
@@ -35,6 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file of settings, as conf/server.toml")
     parser.add_argument(
         "--check-config", action="store_true", help="print every setting in force and where it came from, and end"
+    )
+    parser.add_argument(
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop as SIGTERM would have it when standard input ends, as it does with the program that is behind it",
     )
     for group in GROUPS:
         section = parser.add_argument_group(group)
@@ -56,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
         print(show(chosen))
         return 0
+    if args.stop_with_stdin:
+        threading.Thread(target=_stop_with_stdin, name="lakelog-stdin", daemon=True).start()
     return _serve(chosen.settings)
 
 
@@ -90,6 +100,13 @@ def _choose(args: argparse.Namespace) -> Chosen:
     return choose_settings(options, os.environ, text, file_name=str(config))
 
 
+def _stop_with_stdin() -> None:
+    # Not sys.stdin: its lock, held by a thread that waits, would keep the interpreter from ending.
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _serve(settings: ServerSettings) -> int:
     from ingest_api.app import create_app
     from ingest_api.logs import logging_to
@@ -103,7 +120,8 @@ class Banner:
     """What a person reads at the start. It goes to stdout; the log goes to stderr."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._data = "in memory, gone at the end" if settings.memory else str(Path(settings.data).absolute())
+        place = settings.data if "://" in settings.data else str(Path(settings.data).absolute())
+        self._data = "in memory, gone at the end" if settings.memory else place
 
     def listening(self, url: str) -> None:
         _say(f"lakelog {__version__} listens on {url}", f"  data: {self._data}")

@@ -6,33 +6,39 @@ It sees what is in the tables, a second or so behind the log.
 from __future__ import annotations
 
 import argparse
-import base64
-import csv
-import json
-import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from itertools import chain, islice
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from collections.abc import Iterator, Sequence
+from queue import Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from lakelog.commands.rooted import add_root, find_root
+from lakelog.commands.sql_moments import At, assign_moments, parse_at
+from lakelog.terminal.exits import ABSENT, CALLED_WRONGLY, UNUSABLE, Failure
+from lakelog.terminal.showing import WriteRows, write_csv, write_json, write_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from delta_log import LogReader
+    from delta_log.table_queries import TableQueries
 
-DEFAULT_DATA: Final = "./lakelog-data"
-#: Columns of a table are as wide as they are in so many rows.
-_LOOKED_AT: Final = 1_000
-_WIDEST: Final = 80
-_LEAST_RULE: Final = 3
+WRITERS: Final[dict[str, WriteRows]] = {"table": write_table, "json": write_json, "csv": write_csv}
+_FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
+_CHANGES: Final = frozenset(["INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "COPY"])
+#: Batches that are made before they are written.
+_AHEAD: Final = 2
 #: Topics that an error names.
 _NAMED: Final = 20
 _EXAMPLES: Final = """
 relations:
   TOPIC               the table of a topic; quote a name that is no plain word: "orders-eu"
-  TOPIC_text          the same with key and value as text
+  TOPIC_text          the same with key, value and headers as text
+  consumer_offsets    what groups ever committed, as stored
   committed_offsets   what each group has committed last
   group_lag           how far each group is behind
+  transactions        the last commits of each transactional id
 
 examples:
   lakelog sql 'SELECT count(*) AS n FROM orders'
@@ -45,109 +51,105 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Run a query over the tables of topics. It changes nothing, and needs no server."
     parser.epilog = _EXAMPLES
-    parser.add_argument("query", help="the query, or - to read it from standard input")
-    data = os.environ.get("LAKELOG_DATA", DEFAULT_DATA)
-    parser.add_argument("--data", default=data, metavar="ROOT", help=f"where the log lies (default {data})")
-    parser.add_argument("--output", choices=WRITERS, default="table", help="how to show the rows (default table)")
-    parser.add_argument("--at", type=_moment, metavar="TIME", help="the tables as of a time, as 2026-01-31T12:00:00Z")
+    parser.add_argument("query", metavar="QUERY", help="the query, or - to read it from standard input")
+    add_root(parser)
+    parser.add_argument(
+        "--output",
+        choices=WRITERS,
+        default="table",
+        help="how to show the rows (default table; json is an object a line)",
+    )
+    parser.add_argument(
+        "--at",
+        action="append",
+        type=parse_at,
+        default=[],
+        metavar="TIME|VERSION",
+        help="the tables as of a time, as 2026-01-31T12:00:00Z, or of a version, as 12; of one of several tables, as "
+        "orders=12, and then for each",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     from delta_log import LogReader
-    from delta_log.errors import InvalidRequest
+    from delta_log.errors import UnknownTopic
+    from delta_log.roots import as_root, read_topic_defaults
+    from delta_log.table_history import OutsideHistory
     from delta_log.table_queries import NoSuchTable, TableQueries
-    from lakelog.commands.sql_relations import COMMITTED, CONSUMER_OFFSETS, LAG, Table, plan_relations
 
     text = sys.stdin.read() if args.query == "-" else args.query
+    _check_reads(text)
+    root = as_root(find_root(args))
     queries = TableQueries()
-    with LogReader.open(args.data) as log:
-        topics = [name for name in log.topics() if not name.startswith("__")]
+    # What a server gives to topics by default may be their history, too.
+    with LogReader.open(root, topic_defaults=read_topic_defaults(root.store) if args.at else None) as log:
+        topics = log.topics()
         try:
-            for relation in plan_relations(text, topics):
-                if isinstance(relation, Table):
-                    queries.add_table(relation.name, f"{log.location}/topics/{relation.topic}", at=args.at)
-                else:
-                    queries.add_view(relation.name, relation.text)
-            WRITERS[args.output](queries.query(text), sys.stdout)
-        except NoSuchTable as error:
-            known = ", ".join([*topics[:_NAMED], *(["…"] if len(topics) > _NAMED else ())]) or "none yet"
-            raise InvalidRequest(
-                f"there is no table {error.name}; the topics are: {known}; the views: {CONSUMER_OFFSETS}, {COMMITTED},"
-                f" {LAG}, and a topic's name with _text"
-            ) from None
+            _have_relations(queries, log, text, topics, args.at)
+            WRITERS[args.output](*_rows_of(_aside(queries.query(text))), sys.stdout)
+        except (NoSuchTable, UnknownTopic) as error:
+            raise _no_such_table(error.name if isinstance(error, NoSuchTable) else error.topic, topics) from None
+        except OutsideHistory as error:
+            raise Failure(str(error), exit_code=UNUSABLE) from None
     return 0
 
 
-def _moment(text: str) -> datetime:
+def _check_reads(text: str) -> None:
+    """The engine would change what it alone knows, and say nothing of it; or write files."""
+    found = _FIRST_WORD.match(text)
+    word = found[1].upper() if found else ""
+    if word in _CHANGES:
+        cure = "`lakelog topics` changes topics, `lakelog produce` appends, and --output writes rows as csv or json"
+        raise Failure(f"a query changes nothing, and {word} would", cure, exit_code=UNUSABLE)
+
+
+def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: list[str], given: Sequence[At]) -> None:
+    """Those that the query names, each as of its moment."""
+    from consumer_groups.relations import DATAFUSION, Table, names_in, plan_relations
+
+    relations = plan_relations(names_in(text), topics, DATAFUSION)
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: write it as 2026-01-31T12:00:00Z") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+        moments = assign_moments(given, [each.topic for each in relations if isinstance(each, Table)])
+    except ValueError as error:
+        raise Failure(str(error), exit_code=CALLED_WRONGLY) from None
+    for relation in relations:
+        if isinstance(relation, Table):
+            at = moments.get(relation.topic)
+            version = None if at is None else log.table_version(relation.topic, at)
+            queries.add_table(relation.name, log.table_location(relation.topic), version=version)
+        else:
+            queries.add_view(relation.name, relation.text)
 
 
-def _rows_of(batches: Iterator[pa.RecordBatch]) -> tuple[list[str], Iterator[list[Any]]]:
-    """The names of the columns, and the rows as values that can be shown."""
-    first = next(batches)
-    rows = (
-        [_shown(value) for value in row]
-        for batch in batches
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    )
-    return first.schema.names, rows
+def _no_such_table(missing: str, topics: Sequence[str]) -> Failure:
+    from consumer_groups.relations import COMMITTED, CONSUMER_OFFSETS, LAG, TRANSACTIONS
+
+    known = ", ".join([*topics[:_NAMED], *(["…"] if len(topics) > _NAMED else ())]) or "none yet"
+    views = f"{CONSUMER_OFFSETS}, {COMMITTED}, {LAG}, {TRANSACTIONS}, and a topic's name with _text"
+    return Failure(f"there is no table {missing}; the topics are: {known}; the views: {views}", exit_code=ABSENT)
 
 
-def _shown(value: Any) -> Any:
-    """As JSON has it: bytes as text where they are text."""
-    if isinstance(value, bytes):
+def _aside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same, made by another thread: the engine hears no Ctrl-C while it works, and whoever waits for it does."""
+    made: Queue[pa.RecordBatch | BaseException | None] = Queue(_AHEAD)
+
+    def make() -> None:
         try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(value).decode()}
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, dict):
-        return {name: _shown(each) for name, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_shown(each) for each in cast("list[Any]", value)]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+            for batch in batches:
+                made.put(batch)
+            made.put(None)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the rows are written
+            made.put(error)
+
+    Thread(target=make, name="lakelog-sql", daemon=True).start()
+    while (found := made.get()) is not None:
+        if isinstance(found, BaseException):
+            raise found
+        yield found
 
 
-def _write_json(batches: Iterator[pa.RecordBatch], out: IO[str]) -> None:
-    """An object a line."""
-    names, rows = _rows_of(batches)
-    for row in rows:
-        out.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n")
-
-
-def _write_csv(batches: Iterator[pa.RecordBatch], out: IO[str]) -> None:
-    names, rows = _rows_of(batches)
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-
-
-def _write_table(batches: Iterator[pa.RecordBatch], out: IO[str]) -> None:
-    names, rows = _rows_of(batches)
-    cells = ([_cell(value).replace("\n", " ") for value in row] for row in rows)
-    looked_at = list(islice(cells, _LOOKED_AT))
-    widths = [
-        min(_WIDEST, max([len(name), _LEAST_RULE, *(len(row[place]) for row in looked_at)]))
-        for place, name in enumerate(names)
-    ]
-    for line in _lines(names, widths, chain(looked_at, cells)):
-        out.write(line)
-
-
-def _lines(names: list[str], widths: list[int], rows: Iterable[list[str]]) -> Iterator[str]:
-    for row in chain([names, ["-" * width for width in widths]], rows):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-WRITERS: Final = {"table": _write_table, "json": _write_json, "csv": _write_csv}
+def _rows_of(batches: Iterator[pa.RecordBatch]) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """The names of the columns, and the rows."""
+    first = next(batches)
+    rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return first.schema.names, rows

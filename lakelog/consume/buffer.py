@@ -21,6 +21,8 @@ class Run:
     turns: int
     stretch: Stretch
     at: int = 0
+    answer: int = 0
+    """The number of the one that it came with."""
 
     @property
     def stale(self) -> bool:
@@ -34,7 +36,7 @@ class Run:
         return self.stretch if self.at == 0 and most >= self.left else self.stretch.part(self.at, self.at + most)
 
     def hand_out(self, part: Stretch) -> Handed:
-        handed = Handed(self.held, self.turns, part, self.held.position)
+        handed = Handed(self.held, self.turns, part, self.held.position, answer=self.answer)
         self.at += len(part)
         self.held.position = part.last + 1
         return handed
@@ -49,6 +51,7 @@ class Handed:
     stretch: Stretch
     before: int | None
     records: list[ConsumerRecord] | None = None
+    answer: int = 0
 
     def place(self, used: int) -> None:
         """The caller has looked at so many."""
@@ -73,7 +76,7 @@ def mark(handed: Sequence[Handed], used: int) -> list[Run]:
             each.place(count)
         if count < len(each.stretch):
             behind.append(each.held)
-            left.append(Run(each.held, each.turns, each.stretch, count))
+            left.append(Run(each.held, each.turns, each.stretch, count, each.answer))
     return left
 
 
@@ -82,8 +85,8 @@ class Buffer:
         self._key, self._value = key, value
         self._runs: deque[Run] = deque()
 
-    def add(self, held: Held, stretch: Stretch) -> None:
-        self._runs.append(Run(held, held.turns, stretch))
+    def add(self, held: Held, stretch: Stretch, answer: int = 0) -> None:
+        self._runs.append(Run(held, held.turns, stretch, answer=answer))
         held.first = stretch.first if held.first is None else held.first
         held.expected = stretch.last + 1
 
@@ -95,6 +98,16 @@ class Buffer:
     def ready(self) -> int:
         """How many records could be handed out now."""
         return sum(run.left for run in self._runs if run.held.readable)
+
+    @property
+    def oldest_answer(self) -> int | None:
+        """Of what may be handed out next; what is paused is not."""
+        return min((run.answer for run in self._runs if not (run.stale or run.held.paused)), default=None)
+
+    def forget_answers(self) -> None:
+        """Those of another member have numbers of their own."""
+        for run in self._runs:
+            run.answer = 0
 
     def holds(self, held: Held) -> bool:
         return any(run.held is held for run in self._runs)

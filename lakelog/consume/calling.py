@@ -13,7 +13,7 @@ from lakelog.consume.announcing import Announcing, Listener
 from lakelog.consume.buffer import Handed, mark
 from lakelog.consume.held import Held
 from lakelog.consume.knowledge import Commission, Knowledge, Offsets
-from lakelog.consume.shapes import ConsumerRecord
+from lakelog.consume.shapes import ConsumerRecord, GroupOffsets
 from lakelog.consume.steps import NOW, Doing, Wait
 from lakelog.consume.stretch import Stretch
 from lakelog.consume.wanted import Manual, Pattern, Topics
@@ -130,8 +130,9 @@ class Calls:
         self.put_back()
         for held in known.held.values():
             held.settle()
-        self._commit_now_and_then(now)
-        known.polling, known.overdue = True, False
+        # Who dies of a record that is given for the last time is not to take those with it that are done.
+        self._commit_now_and_then(now, at_once=known.careful)
+        known.polling, known.overdue, known.in_hand = True, False, None
         known.stopped = known.error is not None
         known.touch()
         try:
@@ -140,6 +141,7 @@ class Calls:
                 self._check()
                 handed = take()
                 if handed or (deadline is not None and now >= deadline):
+                    known.in_hand = min((each.answer for each in handed), default=None)
                     return handed
                 now = (yield Wait(deadline)).now
         finally:
@@ -183,6 +185,29 @@ class Calls:
         self, offsets: Offsets | None, now: float, timeout: float | None, callback: Callable[..., object] | None
     ) -> Commission | None:
         known = self._known
+        offsets = self._to_commit(offsets, now)
+        patience = known.settings.default_api_timeout_ms / 1000 if timeout is None else timeout
+        return known.commission(offsets, now + patience, callback=callback) if offsets else None
+
+    def group_offsets(self, offsets: Offsets | None, now: float) -> GroupOffsets:
+        """What a transaction is to commit, and as whom.
+
+        What is known of all partitions came with one heartbeat, so the latest generation in which one was given stands
+        for all: had another been taken away and given back by then, that would be known.
+        """
+        known = self._known
+        if known.settings.enable_auto_commit:
+            raise IllegalState("enable.auto.commit must be off: it would commit what a transaction aborts")
+        offsets = self._to_commit(offsets, now)
+        if known.member is None:
+            raise IllegalState("this consumer is no member of its group now")
+        given = [known.held[each].since if each in known.held else None for each in offsets]
+        since = max((each for each in given if each is not None), default=known.generation)
+        return GroupOffsets(known.settings.group_id, known.member, since if known.subscribed else None, offsets)
+
+    def _to_commit(self, offsets: Offsets | None, now: float) -> Offsets:
+        """These, or what was handed out; raises where they are others' by now."""
+        known = self._known
         if known.fatal is not None:
             raise known.fatal
         known.check_not_lost(None if offsets is None else offsets.keys())
@@ -191,10 +216,7 @@ class Calls:
         if known.overdue:
             raise CommitFailed("there was no poll for max.poll.interval.ms, so the partitions are others'")
         self.mark()
-        if offsets is None:
-            offsets = known.to_commit(known.held.values(), now)
-        patience = known.settings.default_api_timeout_ms / 1000 if timeout is None else timeout
-        return known.commission(offsets, now + patience, callback=callback) if offsets else None
+        return known.to_commit(known.held.values(), now) if offsets is None else offsets
 
     def _commit_now_and_then(self, now: float, *, at_once: bool = False) -> None:
         """Auto-commit: what the caller is done with, as he came back."""
@@ -208,15 +230,23 @@ class Calls:
         if offsets:
             known.commission(offsets, now + known.settings.default_api_timeout_ms / 1000, auto=True)
 
+    def member_of(self, partition: TopicPartition) -> tuple[str, int | None]:
+        """As whom to speak of what is assigned: the member, and the generation in which it was given it."""
+        held = self.held_at(partition)
+        if self._known.member is None:
+            raise IllegalState("this consumer is no member of its group now")
+        return self._known.member, held.since
+
     # --- the end
 
     def unsubscribe(self, timeout: float | None) -> Doing[None]:
         """Commit what is to be committed, tell the caller, and leave the group."""
         yield from self._leave(timeout)
 
-    def close(self, timeout: float | None, *, commit: bool) -> Doing[None]:
-        """`commit` is whether what was handed out last counts as done."""
+    def close(self, timeout: float | None, *, commit: bool, failing: bool = False) -> Doing[None]:
+        """`commit` is whether what was handed out last counts as done, `failing` whether it was tried in vain."""
         known = self._known
+        known.failing = failing
         try:
             if not commit:
                 self._take_back_the_last()

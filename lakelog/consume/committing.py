@@ -61,8 +61,9 @@ class Committing:
     def _attempt(self, first: Commission) -> Generator[Request, Heard, float]:
         known = self._known
         since, offsets = first.parts[0]
-        first.member = first.member or known.member
-        heard = yield self._wire.commit(known.member or "", offsets, since)
+        member = known.member
+        first.member = first.member or member
+        heard = yield self._wire.commit(member or "", offsets, since)
         fault = fault_in(heard, _WHAT, known.settings.bootstrap_servers)
         if fault is None:
             self._pace.succeeded()
@@ -79,7 +80,9 @@ class Committing:
             first.parts.popleft()
             first.parts.extendleft((since, {partition: offset}) for partition, offset in offsets.items())
         else:
-            self._refused(first, self._refusal(fault, heard.now, since, offsets))
+            if code_of(fault) == UNKNOWN_INSTANCE:
+                known.expelled(member, heard.now)
+            self._refused(first, self._refusal(fault, since, offsets))
         return heard.now
 
     def _refused(self, first: Commission, error: LakelogError) -> None:
@@ -96,12 +99,10 @@ class Committing:
                 held.committed = offset
 
     def _refusal(
-        self, fault: Fault, now: float, since: int | None, offsets: dict[TopicPartition, OffsetAndMetadata]
+        self, fault: Fault, since: int | None, offsets: dict[TopicPartition, OffsetAndMetadata]
     ) -> LakelogError:
         known = self._known
         if code_of(fault) == UNKNOWN_INSTANCE:
-            if known.member is not None:
-                known.expelled(now)
             return known.fatal or CommitFailed("the group does not know this consumer any more", said=fault.error.said)
         if code_of(fault) == STALE:
             named = (fault.facts.get("topic"), fault.facts.get("partition"))

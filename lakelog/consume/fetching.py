@@ -14,7 +14,7 @@ from lakelog.consume.knowledge import NO_GENERATION, Knowledge
 from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
 from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
 from lakelog.consume.stretch import Stretch
-from lakelog.consume.wire import Wire, number_in, read_records
+from lakelog.consume.wire import Asked, Wire, is_last_try, number_in, read_records
 from lakelog.errors import Fenced, IllegalState, LakelogError
 from lakelog.places import TopicPartition
 from lakelog.transport.answers import Fault
@@ -28,10 +28,14 @@ Turns = Mapping[TopicPartition, tuple[Held, int]]
 
 
 class Given(NamedTuple):
-    """An answer, and when it was given. Where its number jumped, the server began anew, and forgot where we were."""
+    """An answer, and when it was given. Where its number jumped, the server began anew, and forgot where we were.
+
+    `alone` is whether one before it did not arrive.
+    """
 
     generation: int
     jumped: bool
+    alone: bool
 
 
 class Fetching:
@@ -70,9 +74,11 @@ class Fetching:
     def _seek(self, seeks: dict[TopicPartition, int]) -> Generator[Request, Heard, float]:
         known = self._known
         turns = {partition: known.held[partition].turns for partition in seeks}
-        since = known.held[next(iter(seeks))].since
-        heard = yield self._wire.seek(known.member or "", seeks, known.received, since)
+        member, since = known.member, known.held[next(iter(seeks))].since
+        heard = yield self._wire.seek(member or "", seeks, known.received, since)
         fault = self._fault(heard, "seeking")
+        if known.member != member:
+            return heard.now
         if fault is None:
             self._pace.succeeded()
             self._forget(seeks, turns)
@@ -103,6 +109,8 @@ class Fetching:
             return False
         if known.held and not any(held.readable for held in known.held.values()):
             return False
+        if known.careful and (not known.polling or known.commits or known.buffer.ready):
+            return False  # what is given for the last time is given to who has nothing else in hand
         enough = max(known.settings.max_poll_records, self._last_count // 2)
         anything = bool(known.held) or (known.subscribed and known.generation != NO_GENERATION)
         return anything and known.buffer.ready < enough
@@ -113,24 +121,26 @@ class Fetching:
         turns = {partition: (held, held.turns) for partition, held in known.held.items()}
         paused = [partition for partition, held in known.held.items() if not held.readable]
         member, generation = known.member, known.generation if known.subscribed else None
-        heard = yield self._wire.records(member or "", paused, known.received, generation, arrow=self.arrow)
+        of = Asked(paused, known.received, known.done, generation)
+        heard = yield self._wire.records(member or "", of, arrow=self.arrow)
         fault = self._fault(heard, "reading records")
         if fault is not None:
-            known.answers_lost += fault.unknown
-            self._failed(heard, fault)
+            if known.member == member:
+                known.answers_lost += fault.unknown
+                self._failed(heard, fault)
             return heard.now
         answer = cast("Answer", heard.outcome)
         try:
             records = read_records(answer)
         except LakelogError as error:
-            known.answers_lost += 1
+            known.answers_lost += known.member == member
             known.warnings.append(str(error))
             self._pace.failed(heard)
             return heard.now
         self._pace.succeeded()
         if known.member != member:
             return heard.now
-        known.heard_at = heard.now
+        known.heard_at, known.careful = heard.now, is_last_try(answer)
         given = self._received(answer)
         now = yield from self._until_learned(given, records, heard.now)
         if known.member == member:
@@ -142,9 +152,10 @@ class Fetching:
     def _received(self, answer: Answer) -> Given:
         known = self._known
         number = number_in(answer, "lakelog-answer") or known.received
+        alone = number > known.received + 1
         jumped = number > known.received + known.answers_lost + 1
         known.received, known.answers_lost = number, 0
-        return Given(number_in(answer, "lakelog-generation") or 0, jumped)
+        return Given(number_in(answer, "lakelog-generation") or 0, jumped, alone)
 
     def _until_learned(self, given: Given, records: list[tuple[TopicPartition, Stretch]], now: float) -> Doing[float]:
         """Ask what is ours where the answer speaks of something new."""
@@ -174,16 +185,20 @@ class Fetching:
             asked, turn = turns.get(partition, (None, 0))
             sought = held.turns != turn if asked is held else held.sought is not None
             if not sought and (asked is held or known.subscribed):
-                self._take(held, stretch, jumped=given.jumped)
+                self._take(held, stretch, given)
         self._last_count = sum(len(stretch) for _, stretch in records)
         if records:
             known.touch()
 
-    def _take(self, held: Held, stretch: Stretch, *, jumped: bool) -> None:
+    def _take(self, held: Held, stretch: Stretch, given: Given) -> None:
         """Where the server goes back, it forgot where we were: what we had is left out."""
         known = self._known
         if held.expected is not None and stretch.first != held.expected:
-            if held.sought is not None or jumped:
+            if held.sought is not None or given.jumped:
+                return
+            if stretch.first < held.expected and not known.subscribed and given.alone:
+                # A request of ours that came late may have taken back what arrived; or it is another log of that name.
+                held.sought = held.expected
                 return
             if stretch.first < held.expected and known.subscribed:  # else it is another log of that name
                 index = stretch.index_of(held.expected)
@@ -194,14 +209,13 @@ class Fetching:
             held.sought = held.expected
             return
         held.sought = None
-        known.buffer.add(held, stretch)
+        known.buffer.add(held, stretch, known.received)
 
     def _failed(self, heard: Heard, fault: Fault) -> None:
         known = self._known
         self._pace.failed(heard, fault.retry_after_s)
         if code_of(fault) == UNKNOWN_INSTANCE:
-            if known.member is not None:
-                known.expelled(heard.now)
+            known.expelled(known.member, heard.now)
         elif code_of(fault) == STALE:
             known.lose(known.held.values())
         elif not fault.again:

@@ -1,6 +1,7 @@
 """What a consumer knows: what it reads, who it is in its group, what it has, and what went wrong. Pure.
 
-All that happens to a consumer changes it here; nothing else remembers anything that two of the lanes need.
+All that happens to a consumer changes it here; nothing else remembers anything that two of the lanes need. So it is
+past 300 lines.
 """
 
 from __future__ import annotations
@@ -81,6 +82,12 @@ class Knowledge:
     received: int = 0
     """The number of the last answer with records that arrived."""
     answers_lost: int = 0
+    in_hand: int | None = None
+    """The number of the oldest answer of which the caller has something, as long as he has not come back."""
+    careful: bool = False
+    """Whether the server gives, or is about to give, a record for the last time: it is to be alone in his hands."""
+    failing: bool = False
+    """Whether the member leaves as something could not be processed."""
     polling: bool = False
     polled_at: float = 0.0
     hungry: bool = False
@@ -100,6 +107,12 @@ class Knowledge:
     def touch(self) -> None:
         """Whoever waits looks again."""
         self.changes += 1
+
+    @property
+    def done(self) -> int:
+        """The number of the last answer of which nothing is in the caller's hands, nor about to be."""
+        open_ones = [each for each in (self.in_hand, self.buffer.oldest_answer) if each is not None]
+        return max(0, min(open_ones) - 1) if open_ones else self.received
 
     @property
     def subscribed(self) -> bool:
@@ -236,6 +249,8 @@ class Knowledge:
         """There is no member any more. Who reads partitions of his own choice goes on where he is."""
         self.member = self.told = None
         self.generation, self.received, self.answers_lost = NO_GENERATION, 0, 0
+        self.in_hand, self.careful, self.failing = None, False, False
+        self.buffer.forget_answers()
         if self.subscribed:
             self.lose(self.held.values())
             self.left.clear()
@@ -250,10 +265,13 @@ class Knowledge:
             if held.expected is not None and held.sought is None:
                 held.sought = held.expected
 
-    def expelled(self, now: float) -> None:
-        """The server knows the member no more: its time was over, or, of a static one, another has its place."""
+    def expelled(self, member: str | None, now: float) -> None:
+        """The server knows a member no more: its time was over, or, of a static one, another has its place.
+
+        An answer to one that we were before says nothing of the one that we are.
+        """
         name, session_s = self.settings.group_instance_id, self.settings.session_timeout_ms / 1000
-        if self.leaving:
+        if self.leaving or self.member is None or member != self.member:
             return
         if name is not None and now - self.heard_at < _SURELY * session_s:
             self.fatal = FencedInstance(name)

@@ -41,12 +41,15 @@ class Membership:
     def run(self) -> Doing[None]:
         """Until the consumer ends."""
         now = (yield NOW).now
-        while not self._known.ended or self._known.leave_by is not None:
+        while not self._is_over():
             act = self._next(now)
-            if act is None:
-                now = (yield Wait(self._until(now))).now
-            else:
+            if act is not None:
                 now = yield from act(now)
+            elif not self._is_over():
+                now = (yield Wait(self._until(now))).now
+
+    def _is_over(self) -> bool:
+        return self._known.ended and self._known.leave_by is None
 
     def _next(self, now: float) -> Act | None:
         known = self._known
@@ -89,7 +92,7 @@ class Membership:
             f"no poll for max.poll.interval.ms={interval_ms}: the consumer leaves group {known.settings.group_id!r}"
             " until the next one"
         )
-        known.overdue = True
+        known.overdue = known.failing = True
         known.lose(known.held.values())
         known.leave_by = now + known.settings.request_timeout_ms / 1000
 
@@ -112,32 +115,34 @@ class Membership:
         return heard.now
 
     def _tell(self, now: float) -> Generator[Request, Heard, float]:
-        known, name, wanted = self._known, self._name or "", self._known.wanted
+        known, name, member, wanted = self._known, self._name or "", self._known.member, self._known.wanted
         if wanted is None:
             return now
         if known.told is not None and type(known.told) is not type(wanted):
             heard = yield self._wire.unsubscribe(name)
-            if not self._refused(heard, "unsubscribing"):
+            if not self._refused(heard, "unsubscribing") and known.member == member:
                 known.told = None
             return heard.now
         if isinstance(wanted, Manual):
             heard = yield self._wire.assign(name, wanted.partitions)
         else:
             heard = yield self._wire.subscribe(name, wanted)
-        if not self._refused(heard, "subscribing"):
+        if not self._refused(heard, "subscribing") and known.member == member:
             known.told = wanted
             known.learn = not isinstance(wanted, Manual)
             known.touch()
         return heard.now
 
     def _beat(self, _now: float) -> Generator[Request, Heard, float]:
-        known = self._known
+        known, member = self._known, self._known.member
         known.learn, known.beats = False, known.beats + 1
         heard = yield self._wire.beat(self._name or "", known.held if known.subscribed else None)
         if self._refused(heard, "a heartbeat"):
             known.learn = True
             return heard.now
         self._beat_at = heard.now + self._beat_s
+        if known.member != member:
+            return heard.now
         try:
             known.hear(read_beat(cast("Answer", heard.outcome)))
         except LakelogError as error:
@@ -147,7 +152,8 @@ class Membership:
         return heard.now
 
     def _leave(self, _now: float) -> Generator[Request, Heard, float]:
-        heard = yield self._wire.leave(self._name or "")
+        known = self._known
+        heard = yield self._wire.leave(self._name or "", known.received, known.done, failed=known.failing)
         fault = self._fault(heard, "leaving the group")
         if fault is None or not fault.again:
             self._left()
@@ -169,9 +175,8 @@ class Membership:
             self._known.heard_at = heard.now
             return False
         if code_of(fault) == UNKNOWN_INSTANCE:
+            self._known.expelled(self._name, heard.now)
             self._name = None
-            if self._known.member is not None:
-                self._known.expelled(heard.now)
         else:
             self._failed(heard, fault)
         return True

@@ -9,8 +9,11 @@ from urllib.parse import quote
 import msgspec
 
 from lakelog.consume.held import Held
+from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
 from lakelog.consume.settings import ConsumerSettings
-from lakelog.errors import OutcomeUnknown
+from lakelog.consume.wanted import Spot
+from lakelog.consume.wire import Wire
+from lakelog.errors import CommitFailed, OutcomeUnknown
 from lakelog.names import check_topic
 from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.topics.shapes import PartitionOffsets
@@ -19,6 +22,8 @@ from lakelog.transport.exchange import Request
 
 T = TypeVar("T")
 _UNKNOWN_GROUP: Final = 40404
+#: Of a dead letter; what is longer is cut.
+MOST_REASON: Final = 1_000
 Side = Literal["beginning_offset", "end_offset"]
 
 
@@ -85,6 +90,18 @@ class ConsumerQuestions:
         if self._settings.auto_offset_reset != "earliest":
             return None
         return (yield from self._offsets(held.partition, None, timeout)).beginning_offset
+
+    def give_up(self, member: str, record: Spot, reason: str, since: int | None, timeout: float | None) -> Asking[None]:
+        """Asked again it does nothing more, so it is until the time is over."""
+        request = Wire(self._settings).give_up(member, record, reason[:MOST_REASON], since)
+        what = f"making offset {record.offset} of {record.partition} a dead letter"
+        try:
+            yield from ask(Question(what, request), self._patience(timeout))
+        except Declined as declined:
+            error, said = declined.fault.error, declined.fault.error.said
+            if said is not None and said.error_code in (STALE, UNKNOWN_INSTANCE):
+                error = CommitFailed(str(error), said=said)
+            raise error from None
 
     def lag(self, several: Iterable[Held], timeout: float | None) -> Asking[dict[TopicPartition, int | None]]:
         found: dict[TopicPartition, int | None] = {}

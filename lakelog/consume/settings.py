@@ -15,6 +15,8 @@ from lakelog.transport.backoff import Backoff
 _HOUR_MS: Final = 3_600_000
 _MOST_ID: Final = 255
 _RESET: Final = re.compile(r"earliest|latest|none|by_duration:P[0-9A-Z.,]{1,60}")
+_TIMES: Final = Whole(1, 1_000_000)
+_FOR_EVER: Final = -1
 _DESERIALIZERS: Final = Word(("bytes", "string", "json"), callables=True)
 
 
@@ -56,6 +58,22 @@ class Text(NamedTuple):
         return given
 
 
+class Attempts(NamedTuple):
+    """A number of them, or for ever."""
+
+    @property
+    def allowed(self) -> str:
+        return f"{_TIMES.allowed}, or {_FOR_EVER}"
+
+    def read(self, given: object) -> int:
+        if given == str(_FOR_EVER) or (type(given) is int and given == _FOR_EVER):
+            return _FOR_EVER
+        try:
+            return _TIMES.read(given)
+        except ValueError:
+            raise ValueError(self.allowed) from None
+
+
 CONSUMER_SETTINGS: Final = (
     *SHARED,
     Setting("group.id", Id(), None, "The group to read with, and to commit for.", required=True),
@@ -79,6 +97,10 @@ CONSUMER_SETTINGS: Final = (
     Setting("partition.assignment.strategy", Text("names of assignors between commas"), "range",
             "How partitions are given out: `range`, `roundrobin`, `sticky`, `cooperative-sticky`, or one that the "
             "server was given; the one that most members want."),
+    Setting("dead.letter.topic", Text("the name of a topic"), None,
+            "Where dead letters go; without it, to the group's name and `.dlq`."),
+    Setting("max.delivery.attempts", Attempts(), 10,
+            "How often a record is given to members that die of it before it is a dead letter; -1 is for ever."),
     Setting("max.poll.records", Whole(1, INT32_MAX), 500, "How many records a `poll` returns at most."),
     Setting("fetch.min.bytes", Whole(1, INT32_MAX), 1,
             "The server waits for so many bytes, at most `fetch.max.wait.ms`."),
@@ -119,6 +141,8 @@ class ConsumerSettings:
     max_poll_interval_ms: int
     rebalance_timeout_ms: int
     partition_assignment_strategy: str
+    dead_letter_topic: str | None
+    max_delivery_attempts: int
     max_poll_records: int
     fetch_min_bytes: int
     fetch_max_wait_ms: int

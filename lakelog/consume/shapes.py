@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -48,3 +48,12 @@ class GroupMetadata(NamedTuple):
     member_id: str
     generation: int
     group_instance_id: str | None
+
+
+class GroupOffsets(NamedTuple):
+    """The next offsets to read, for a group to commit: of a member, who was given the partitions by that generation."""
+
+    group_id: str
+    member_id: str | None
+    generation: int | None
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import random
 import uuid
 from collections.abc import Callable, Generator
 from functools import partial
@@ -19,6 +18,7 @@ from lakelog.consume.consumption import Consumption, Lane
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.steps import Call, Doing, Wait
 from lakelog.errors import Closed, ConcurrentUse, IllegalState, LakelogError
+from lakelog.transport import chance
 from lakelog.transport.asking import Asking, Heard, run_async
 from lakelog.transport.exchange import AsyncTransport, Outcome, Request
 
@@ -179,7 +179,7 @@ class AsyncWork:
                     except BaseException as error:  # noqa: BLE001 - it is thrown where it was called from
                         advance = partial(doing.throw, error)
                         continue
-                heard = Heard(loop.time(), random.random(), outcome)  # noqa: S311 - no secret
+                heard = Heard(loop.time(), chance.draw(), outcome)
                 advance = partial(doing.send, heard)
         finally:
             doing.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import random
 import threading
 import uuid
 import weakref
@@ -21,6 +20,7 @@ from lakelog.consume.consumption import Consumption, Lane
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.steps import Call, Doing, Wait
 from lakelog.errors import Closed, ConcurrentUse, IllegalState, LakelogError
+from lakelog.transport import chance
 from lakelog.transport.asking import Asking, Heard, run
 from lakelog.transport.exchange import Outcome, Request, Transport
 
@@ -176,7 +176,7 @@ class Work:
             known = self.consumption.known
             if known.ended or self._closing:
                 return
-            known.wanted, known.ended = None, True
+            known.wanted, known.ended, known.failing = None, True, True
             known.leave_by = monotonic() + _LEAVING_S
             self._ended = Closed
             self._tell()
@@ -262,7 +262,7 @@ class Work:
 
 
 def _send(doing: Doing[Any], outcome: Outcome | None) -> Step:
-    return doing.send(Heard(monotonic(), random.random(), outcome))  # noqa: S311 - no secret
+    return doing.send(Heard(monotonic(), chance.draw(), outcome))
 
 
 class _Returned(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from lakelog.consume.shapes import ConsumerRecord
 from lakelog.errors import IllegalState
 from lakelog.names import check_topic
 from lakelog.places import OffsetAndMetadata, TopicPartition
@@ -26,6 +27,18 @@ class Manual(NamedTuple):
 
 
 Wanted = Topics | Pattern | Manual
+
+
+class Spot(NamedTuple):
+    """A record, as the log names it."""
+
+    partition: TopicPartition
+    offset: int
+
+
+def read_spot(record: ConsumerRecord) -> Spot:
+    (partition,) = read_partitions([(record.topic, record.partition)])
+    return Spot(partition, read_offset(record.offset))
 
 
 def read_wanted(topics: Iterable[str] | str | None, pattern: str | None) -> Topics | Pattern:

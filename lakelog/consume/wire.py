@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -12,7 +12,7 @@ from lakelog.consume.knowledge import Beat
 from lakelog.consume.settings import MOST_WAIT_MS, ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord
 from lakelog.consume.stretch import Rows, Stretch, find_runs
-from lakelog.consume.wanted import Pattern, Topics
+from lakelog.consume.wanted import Pattern, Spot, Topics
 from lakelog.errors import OutcomeUnknown
 from lakelog.places import OffsetAndMetadata, TopicPartition
 from lakelog.settings import INT32_MAX
@@ -42,6 +42,15 @@ _read_records: Final = msgspec.json.Decoder(list[ConsumerRecord]).decode
 _read_beat: Final = msgspec.json.Decoder(_Beat).decode
 
 
+class Asked(NamedTuple):
+    """What a request for records says: `received` and `done` are numbers of answers."""
+
+    paused: Iterable[TopicPartition]
+    received: int
+    done: int
+    generation: int | None
+
+
 class Wire:
     """Of one group."""
 
@@ -64,13 +73,18 @@ class Wire:
             "max.poll.interval.ms": INT32_MAX,
             "rebalance.timeout.ms": of.rebalance_timeout_ms,
             "partition.assignment.strategy": of.partition_assignment_strategy,
+            "max.delivery.attempts": of.max_delivery_attempts,
         }
-        if of.group_instance_id is not None:
-            options["group.instance.id"] = of.group_instance_id
+        more = {
+            "group.instance.id": of.group_instance_id,
+            "dead.letter.topic": of.dead_letter_topic,
+        }
+        options |= {name: value for name, value in more.items() if value is not None}
         return self._post(self._group, options)
 
-    def leave(self, name: str) -> Request:
-        return Request("DELETE", self._instance(name), timeout_s=self._patience_s)
+    def leave(self, name: str, received: int, done: int, *, failed: bool) -> Request:
+        path = self._instance(name) + ("?failed=true" if failed else "")
+        return Request("DELETE", path, _numbers(received, done), timeout_s=self._patience_s)
 
     def subscribe(self, name: str, wanted: Topics | Pattern) -> Request:
         body = {"topics": wanted.names} if isinstance(wanted, Topics) else {"topic_pattern": wanted.text}
@@ -94,6 +108,12 @@ class Wire:
         more = {} if since is None else {"Lakelog-Generation": str(since)}
         return self._post(f"{self._instance(name)}/offsets?keep=true", {"offsets": entries}, more)
 
+    def give_up(self, name: str, record: Spot, reason: str, since: int | None) -> Request:
+        (topic, partition), offset = record
+        entry = {"topic": topic, "partition": partition, "offset": offset, "reason": reason}
+        more = {} if since is None else {"Lakelog-Generation": str(since)}
+        return self._post(f"{self._instance(name)}/dead-letters", {"records": [entry]}, more)
+
     def seek(self, name: str, positions: Mapping[TopicPartition, int], received: int, since: int | None) -> Request:
         entries = [
             {"topic": topic, "partition": partition, "offset": offset}
@@ -106,16 +126,14 @@ class Wire:
     def wait_ms(self) -> int:
         return min(max(self._settings.fetch_max_wait_ms, 1), MOST_WAIT_MS)
 
-    def records(
-        self, name: str, paused: Iterable[TopicPartition], received: int, generation: int | None, *, arrow: bool
-    ) -> Request:
+    def records(self, name: str, of: Asked, *, arrow: bool) -> Request:
         query = f"timeout={self.wait_ms}&max_bytes={self._settings.fetch_max_bytes}&keep=true"
-        listed = ",".join(f"{topic}:{partition}" for topic, partition in paused)
+        listed = ",".join(f"{topic}:{partition}" for topic, partition in of.paused)
         if len(listed) > _MOST_PAUSED:
             listed = listed[: listed.rindex(",", 0, _MOST_PAUSED)]
-        headers = {"Accept": ARROW if arrow else BINARY, "Lakelog-Received": str(received)}
-        if generation is not None:
-            headers["Lakelog-Generation"] = str(generation)
+        headers = {"Accept": ARROW if arrow else BINARY, **_numbers(of.received, of.done)}
+        if of.generation is not None:
+            headers["Lakelog-Generation"] = str(of.generation)
         path = f"{self._instance(name)}/records?{query}" + (f"&paused={listed}" if listed else "")
         return Request("GET", path, headers, timeout_s=self.wait_ms / 1000 + self._patience_s)
 
@@ -152,9 +170,18 @@ def read_records(answer: Answer) -> list[tuple[TopicPartition, Stretch]]:
     return [(TopicPartition(*key), Rows(records[begin:end])) for key, begin, end in runs]
 
 
+def is_last_try(answer: Answer) -> bool:
+    """It has a record that is given for the last time; or that is what comes next."""
+    return answer.headers.get("lakelog-last-try") == "true"
+
+
 def number_in(answer: Answer, header: str) -> int | None:
     given = answer.headers.get(header, "")
     return int(given) if given.isascii() and given.isdigit() else None
+
+
+def _numbers(received: int, done: int) -> dict[str, str]:
+    return {"Lakelog-Received": str(received), "Lakelog-Done": str(done)}
 
 
 def _named(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:

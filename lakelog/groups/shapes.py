@@ -12,13 +12,14 @@ GroupState = Literal["Empty", "Stable", "Reconciling", "Dead"]
 
 
 class GroupListing(msgspec.Struct, frozen=True):
-    """`assignor` is None where nobody subscribes."""
+    """`assignor` is None where nobody subscribes; `dead_letter_topics` are those that its members named or filled."""
 
     group: str
     state: GroupState
     generation: int
     assignor: str | None
     members: int
+    dead_letter_topics: tuple[str, ...] = ()
 
 
 class GroupMember(NamedTuple):

@@ -63,7 +63,7 @@ class Batch:
     def store(self, indexes: Sequence[int], places: Sequence[Place]) -> None:
         """What the server answered for the records of these indexes."""
         self.left -= len(indexes)
-        if len(indexes) == len(self.rows):
+        if not self.rows or len(indexes) == len(self.rows):
             self._places = places
             return
         known = list(self._places) or [NOWHERE] * len(self.rows)
@@ -77,9 +77,19 @@ class Batch:
 
     def settle(self) -> None:
         """The records themselves are needed no more, however long somebody keeps a future."""
+        self.put_away()
+        self.settled = True
+
+    def put_away(self) -> None:
+        """Who has them now needs them no more: what remains is to be told what became of all of them together."""
+        if not self.rows:
+            return
         self._times = {index: row.timestamp for index, row in enumerate(self.rows) if row.timestamp is not None}
         self.rows = []
-        self.settled = True
+
+    def error(self, index: int) -> LakelogError | None:
+        """Of a settled batch, for who does not ask where it is."""
+        return self._errors.get(index) if self._errors else None
 
     def outcome(self, index: int) -> RecordMetadata | LakelogError:
         """Of a settled batch."""

@@ -114,8 +114,10 @@ class RecordFuture(msgspec.Struct, eq=False, gc=False):
         return outcome
 
     def exception(self, timeout: float | None = None) -> LakelogError | None:
-        outcome = self._outcome(timeout)
-        return outcome if isinstance(outcome, LakelogError) else None
+        batch = self._batch
+        if not batch.settled and not batch.wait(timeout):
+            raise TimeoutError
+        return batch.error(self._index)
 
     def done(self) -> bool:
         return self._batch.settled

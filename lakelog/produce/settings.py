@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lakelog.errors import InvalidSetting
-from lakelog.settings import INT32_MAX, INT64_MAX, SHARED, Flag, Setting, Whole, Word, read_settings
+from lakelog.settings import INT32_MAX, INT64_MAX, SHARED, Agent, Flag, Setting, Whole, Word, read_settings
 from lakelog.transport.backoff import Backoff
 
 #: So many requests of a producer a server remembers, so no more may be under way.
@@ -22,6 +22,11 @@ PRODUCER_SETTINGS: Final = (
     Setting("enable.idempotence", Flag(), default=True,
             doc="Requests are numbered, so that a repeat is stored once and order is kept. With `acks=0` it must be "
             "off, and is if it is not given."),
+    Setting("transactional.id", Agent(), None,
+            "Who this producer is, over its restarts. With it everything is sent in transactions; beginning one shuts "
+            "out whoever had the name before."),
+    Setting("transaction.timeout.ms", Whole(1, INT64_MAX), None,
+            "After so long the server aborts a transaction; without it after a minute."),
     Setting("batch.size", Whole(1, INT32_MAX), _MIB,
             "How many bytes of records go together at most, of all partitions of a topic."),
     Setting("linger.ms", Whole(0, INT64_MAX), 0,
@@ -32,7 +37,8 @@ PRODUCER_SETTINGS: Final = (
     Setting("buffer.memory", Whole(1, INT64_MAX), 32 * _MIB,
             "How many bytes of records may wait; then `send` blocks."),
     Setting("max.block.ms", Whole(0, INT64_MAX), 60_000,
-            "How long `send` may block, for room or for the number of a topic's partitions."),
+            "How long `send` may block, for room or for the number of a topic's partitions; and how long beginning a "
+            "transaction, moving offsets with it and committing it may each take."),
     Setting("retries", Whole(0, INT32_MAX), INT32_MAX,
             "How often a batch is sent again; usually `delivery.timeout.ms` ends it."),
     Setting("delivery.timeout.ms", Whole(1, INT32_MAX), 120_000,
@@ -63,6 +69,8 @@ class ProducerSettings:
     retry_backoff_max_ms: int
     acks: str
     enable_idempotence: bool
+    transactional_id: str | None
+    transaction_timeout_ms: int | None
     batch_size: int
     linger_ms: int
     max_request_size: int
@@ -85,6 +93,8 @@ class ProducerSettings:
             if "enable.idempotence" in given and values["enable_idempotence"]:
                 raise InvalidSetting("enable.idempotence", "acks=0 is told nothing that could be repeated")
             values["enable_idempotence"] = False
+        if values["transactional_id"] is not None and not values["enable_idempotence"]:
+            raise InvalidSetting("transactional.id", "it needs acks=all and enable.idempotence")
         settings = cls(**values)
         if settings.enable_idempotence and settings.max_in_flight_requests_per_connection > MOST_NUMBERED:
             raise InvalidSetting(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import uuid
 from collections.abc import Callable
 from typing import Final
@@ -22,6 +21,7 @@ from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.verdict import read_verdict
 from lakelog.produce.wire import Wire
+from lakelog.transport import chance
 from lakelog.transport.exchange import AsyncTransport
 
 _log: Final = logging.getLogger("lakelog.produce")
@@ -56,7 +56,7 @@ class AsyncSender:
         self._settings = settings
         self._transport = transport
         self._wire = Wire(settings.acks, settings.compression_type)
-        self._outbox = Outbox(settings, new_batch=TaskBatch, new_id=lambda: uuid.uuid4().hex, chance=random.random)
+        self._outbox = Outbox(settings, new_batch=TaskBatch, new_id=lambda: uuid.uuid4().hex, chance=chance.draw)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import random
 import threading
 import uuid
 import weakref
@@ -25,6 +24,7 @@ from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.verdict import read_verdict
 from lakelog.produce.wire import Wire
+from lakelog.transport import chance
 from lakelog.transport.exchange import Transport
 
 _log: Final = logging.getLogger("lakelog.produce")
@@ -44,7 +44,7 @@ class Sender:
             settings,
             new_batch=lambda topic, number, born: ThreadBatch(topic, number, born, self._lock),
             new_id=lambda: uuid.uuid4().hex,
-            chance=random.random,
+            chance=chance.draw,
         )
         self._threads: set[threading.Thread] = set()
         self._most_threads = settings.max_in_flight_requests_per_connection + 1

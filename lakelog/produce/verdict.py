@@ -7,7 +7,15 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from lakelog.errors import InvalidRecord, LakelogError, OutcomeUnknown, RecordTooLarge, Said, Unreachable
+from lakelog.errors import (
+    InvalidRecord,
+    LakelogError,
+    OutcomeUnknown,
+    RecordTooLarge,
+    Said,
+    TransactionTooLarge,
+    Unreachable,
+)
 from lakelog.produce.batch import NOWHERE, Place
 from lakelog.produce.rows import Row
 from lakelog.transport.answers import Fault, read_fault
@@ -107,14 +115,16 @@ def _read_refusal(answer: Answer, what: str, topic: str, rows: Sequence[Row]) ->
         return Later(fault.error, fault.retry_after_s)
     said = fault.error.said
     code = said.error_code if said else answer.status
-    if answer.status == 413:
+    if answer.status == 413 and not isinstance(fault.error, TransactionTooLarge):
         return TooLarge(fault.error)
     if code == _AHEAD:
         return Ahead(fault.error)
-    return Refused(fault.error, _find_bad(fault, code, topic, rows), foreign=code in _NUMBERS_IN_USE)
+    return Refused(fault.error, find_bad(fault, topic, rows), foreign=code in _NUMBERS_IN_USE)
 
 
-def _find_bad(fault: Fault, code: int, topic: str, rows: Sequence[Row]) -> dict[int, LakelogError]:
+def find_bad(fault: Fault, topic: str, rows: Sequence[Row]) -> dict[int, LakelogError]:
+    """What a refusal says of single records, by their places in the request; nothing where all are to blame."""
+    code = 0 if fault.error.said is None else fault.error.said.error_code
     if code == _UNKNOWN_PARTITION:
         # The answer names none. Partitions count from 0, so if any is not there, the highest is not.
         highest = max((row.partition for row in rows if row.partition is not None), default=-1)

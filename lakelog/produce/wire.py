@@ -5,6 +5,9 @@ A body is made once: what is repeated is the same bytes under the same number.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from lakelog.produce.batch import Payload, Stamp
 from lakelog.produce.compression import compressor_of
 from lakelog.produce.outbox import Attempt
 from lakelog.transport.exchange import Request
@@ -21,18 +24,31 @@ class Wire:
             self._headers["Content-Encoding"] = compression_type
 
     def request(self, attempt: Attempt) -> Request:
-        payload, stamp = attempt.payload, attempt.stamp
+        return self.request_of(attempt.topic, attempt.payload, attempt.stamp, attempt.timeout_s)
+
+    def request_of(
+        self,
+        topic: str,
+        payload: Payload,
+        stamp: Stamp | None,
+        timeout_s: float,
+        more: Mapping[str, str] | None = None,
+    ) -> Request:
+        """`more` are further headers."""
         body = payload.encoded
         if body is None:
             body = payload.encode()
             if self._compress is not None:
                 body = self._compress(body)
             payload.encoded = body
-        headers = self._headers
+        headers: Mapping[str, str] = self._headers
         if stamp is not None:
-            headers = headers | {
+            headers = {
+                **headers,
                 "Producer-Id": stamp.producer_id,
                 "Producer-Epoch": str(stamp.epoch),
                 "Producer-Seq": str(stamp.sequence),
             }
-        return Request("POST", f"/topics/{attempt.topic}{self._query}", headers, body, attempt.timeout_s)
+        if more is not None:
+            headers = {**headers, **more}
+        return Request("POST", f"/topics/{topic}{self._query}", headers, body, timeout_s)

@@ -11,7 +11,17 @@ from typing import Any
 
 from lakelog.errors import InvalidConfig, TopicExists
 from lakelog.names import check_topic
-from lakelog.topics.shapes import Clusters, ConfigEntry, Configs, LogStart, PartitionOffsets, PutTopic, TopicDescription
+from lakelog.topics.shapes import (
+    Batch,
+    Batches,
+    Clusters,
+    ConfigEntry,
+    Configs,
+    LogStart,
+    PartitionOffsets,
+    PutTopic,
+    TopicDescription,
+)
 from lakelog.transport.asking import Asking, Declined, Heeded, Patience
 from lakelog.transport.json_questions import JsonQuestions, read_answer
 
@@ -21,6 +31,7 @@ _CREATED = 201
 _ABSENT = 404
 _CONFLICT = 409
 _UNUSABLE = 422
+_BATCHES = 10_000
 
 
 class TopicQuestions(JsonQuestions):
@@ -100,6 +111,19 @@ class TopicQuestions(JsonQuestions):
         query = "" if timestamp is None else f"?timestamp={timestamp:d}"
         path = f"/topics/{topic}/partitions/{partition:d}/offsets{query}"
         return read_answer(what, (yield from self.ask(what, "GET", path)), PartitionOffsets)
+
+    def batches(self, topic: str, partition: int, offset: int) -> Asking[list[Batch]]:
+        """The server answers with so many at once."""
+        check_topic(topic)
+        what = f"listing the batches of {topic}-{partition:d}"
+        found: list[Batch] = []
+        while True:
+            path = f"/topics/{topic}/partitions/{partition:d}/batches?offset={offset:d}&max_batches={_BATCHES}"
+            page = read_answer(what, (yield from self.ask(what, "GET", path)), Batches).batches
+            found += page
+            if len(page) < _BATCHES:
+                return found
+            offset = page[-1].last_offset + 1
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> Asking[int]:
         """-1 is the end, which a repeat would find further on."""

@@ -32,6 +32,26 @@ class PartitionOffsets(msgspec.Struct, frozen=True):
     offset: int | None = None
 
 
+class Batch(msgspec.Struct, frozen=True):
+    """A file of a partition's table: `count` records from `base_offset` to `last_offset`.
+
+    `size` is its bytes, `position` those of all batches before it. `created_ms` says when it came into the table, in
+    milliseconds since 1970, and `file` where it is below the table.
+    """
+
+    base_offset: int
+    last_offset: int
+    count: int
+    size: int
+    position: int
+    created_ms: int
+    file: str
+
+
+class Batches(msgspec.Struct):
+    batches: list[Batch]
+
+
 class PutTopic(msgspec.Struct):
     """The server's description of a topic, as far as it is used."""
 

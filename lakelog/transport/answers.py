@@ -9,6 +9,7 @@ What a body does not say, the status does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ import msgspec
 
 from lakelog.errors import (
     Fenced,
+    ForeignAnswer,
     GroupNotEmpty,
     IllegalState,
     InvalidConfig,
@@ -28,9 +30,15 @@ from lakelog.errors import (
     Refused,
     Said,
     TopicExists,
+    TransactionAborted,
+    TransactionError,
+    TransactionFenced,
+    TransactionTimedOut,
+    TransactionTooLarge,
     UnknownGroup,
     UnknownPartition,
     UnknownTopic,
+    UnknownTransaction,
 )
 from lakelog.transport.exchange import Answer
 
@@ -41,18 +49,26 @@ _BY_CODE: Final[dict[int, type[LakelogError]]] = {
     40402: UnknownPartition,
     40403: UnknownTopic,
     40404: UnknownGroup,
+    40405: UnknownTransaction,
     40901: TopicExists,
     40903: IllegalState,
     40904: Fenced,
     40906: GroupNotEmpty,
     40912: ProducerFenced,
+    40914: TransactionFenced,
+    40915: TransactionTimedOut,
+    40916: TransactionAborted,
+    40917: TransactionError,
     42206: OffsetOutOfRange,
 }
 _NO_OFFSET: Final = 40905
 _OUT_OF_RANGE: Final = 41601
+_TRANSACTION_TOO_LARGE: Final = 41301
 #: Of 4xx, those that say: not now.
 _LATER: Final = frozenset({408, 425, 429})
 _SHOWN: Final = 300
+_SHOWN_OF_OTHERS: Final = 100
+_MARKS: Final = re.compile(r"<(?:style|script|head)\b.*?</(?:style|script|head)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _MOST_DIGITS: Final = 6
 
 
@@ -77,7 +93,8 @@ def read_fault(answer: Answer, what: str) -> Fault:
     if 400 <= answer.status < 500:
         if answer.status in _LATER:
             return Fault(NotAvailable(said.message, said=said), facts, again=True, retry_after_s=retry_after_s)
-        return Fault(_refusal(said, facts), facts)
+        ours = isinstance(facts.get("error_code"), int)
+        return Fault(_refusal(said, facts) if ours else _foreign(answer, said), facts)
     if answer.status >= 500 and facts.get("outcome") == "not_attempted":
         again = facts.get("retriable") is not False
         return Fault(
@@ -94,7 +111,16 @@ def _refusal(said: Said, facts: Mapping[str, Any]) -> LakelogError:
     if said.error_code == _NO_OFFSET:
         topic, partition = facts.get("topic"), _whole(facts.get("partition"))
         return NoOffset(said.message, topic=topic if isinstance(topic, str) else None, partition=partition, said=said)
+    if said.error_code == _TRANSACTION_TOO_LARGE:
+        size, limit = (_whole(facts.get(name)) for name in ("size", "limit"))
+        return TransactionTooLarge(said.message, size=size, limit=limit, said=said)
     return _BY_CODE.get(said.error_code, Refused)(said.message, said=said)
+
+
+def _foreign(answer: Answer, said: Said) -> ForeignAnswer:
+    """What a page says to people, without its marks."""
+    text = " ".join(_MARKS.sub(" ", answer.body.decode(errors="replace")).split())
+    return ForeignAnswer(answer.status, text[:_SHOWN_OF_OTHERS], said=said)
 
 
 def _whole(given: object) -> int | None:

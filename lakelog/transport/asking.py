@@ -7,12 +7,12 @@ in a thread, `run_async` in a task.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeVar
 
 from lakelog.errors import LakelogError, NotAvailable, OutcomeUnknown, Unreachable
+from lakelog.transport import chance
 from lakelog.transport.answers import Fault, read_fault
 from lakelog.transport.backoff import Backoff
 from lakelog.transport.exchange import Answer, AnswerLost, AsyncTransport, NotSent, Outcome, Request, Transport
@@ -88,7 +88,7 @@ def ask(question: Question, patience: Patience) -> Asking[Heeded]:
         pause_s = max(patience.backoff.pause_s(failures, chance), fault.retry_after_s)
         no_repeat = fault.unknown and not question.repeatable
         if no_repeat or failures > patience.retries or now + pause_s >= deadline:
-            raise _given_up(question.what, fault.error, doubted=doubted)
+            raise _given_up(question, fault.error, doubted=doubted)
         now = (yield Pause(pause_s)).now
 
 
@@ -101,7 +101,7 @@ def run(asking: Asking[T], transport: Transport, *, sleep: Callable[[float], obj
                 outcome = transport.send(step)
             elif step.seconds:
                 sleep(step.seconds)
-            step = asking.send(Heard(time.monotonic(), random.random(), outcome))  # noqa: S311 - no secret
+            step = asking.send(Heard(time.monotonic(), chance.draw(), outcome))
     except StopIteration as end:
         return end.value
 
@@ -115,7 +115,7 @@ async def run_async(asking: Asking[T], transport: AsyncTransport) -> T:
                 outcome = await transport.send(step)
             elif step.seconds:
                 await asyncio.sleep(step.seconds)
-            step = asking.send(Heard(time.monotonic(), random.random(), outcome))  # noqa: S311 - no secret
+            step = asking.send(Heard(time.monotonic(), chance.draw(), outcome))
     except StopIteration as end:
         return end.value
 
@@ -132,7 +132,12 @@ def fault_of(outcome: Outcome | None, what: str, address: str) -> Fault:
             raise AssertionError("a request was answered with nothing")
 
 
-def _given_up(what: str, last: LakelogError, *, doubted: bool) -> LakelogError:
+def _given_up(question: Question, last: LakelogError, *, doubted: bool) -> LakelogError:
+    """A GET changes nothing, so of what was only asked nothing is unknown."""
+    if question.request.method == "GET":
+        return (
+            NotAvailable(f"{question.what}: {last.why}", said=last.said) if isinstance(last, OutcomeUnknown) else last
+        )
     if doubted and isinstance(last, NotAvailable):
-        return OutcomeUnknown(what, last, said=last.said)
+        return OutcomeUnknown(question.what, last, said=last.said)
     return last

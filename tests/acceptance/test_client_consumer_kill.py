@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +86,7 @@ def committed(server: Server) -> dict[int, int]:
     return {each["partition"]: each["next_offset"] for each in shown}
 
 
-@pytest.mark.timeout(60 + 20 * ROUNDS)
+@pytest.mark.timeout(300 + 20 * ROUNDS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ["kill", "terminate"])
 def test_servers_may_come_and_go_and_every_record_comes_once_and_in_order(tmp_path: Path, kind: str, end: str):
@@ -120,7 +122,7 @@ def test_servers_may_come_and_go_and_every_record_comes_once_and_in_order(tmp_pa
 @pytest.mark.parametrize("kind", KINDS)
 def test_connections_may_break_anywhere_and_every_record_comes_once_and_in_order(tmp_path: Path, kind: str):
     seen = Seen()
-    more = {"auto.commit.interval.ms": 20, "fetch.max.bytes": 1_000, "max.poll.records": 10}
+    more = {"auto.commit.interval.ms": 20, "fetch.max.bytes": 1_000, "max.poll.records": 10, "fetch.max.wait.ms": 20}
     with serving(tmp_path) as server, CuttingProxy(random.Random(f"{SEED} {kind}"), late_s=0.1) as proxy:
         make_topic(server)
         with Producer({"bootstrap.servers": server.url}) as producer:
@@ -129,9 +131,10 @@ def test_connections_may_break_anywhere_and_every_record_comes_once_and_in_order
         proxy.target, proxy.trouble = server.address, TROUBLE
         living = seen.live(kind, SETTINGS | more | {"bootstrap.servers": proxy.url})
         wait_for(lambda: len(seen.values) >= 1_500, "every record")
+        wait_for(lambda: set(proxy.happened) >= set(TROUBLE), "every trouble")
         proxy.trouble = {}
+        proxy.wait_until_late_ones_came()  # a commit that comes behind the last one is stored as it is given
         seen.stop(living)
-        assert set(proxy.happened) >= set(TROUBLE)
         assert committed(server) == seen.next
     assert sorted(map(int, seen.values)) == list(range(1_500))
 
@@ -145,7 +148,7 @@ with Consumer({"bootstrap.servers": sys.argv[1], "group.id": "g", "enable.auto.c
     records = []
     while len(records) < 10:
         records += consumer.poll(1.0)
-    print("read", len(records), flush=True)
+    print("read", flush=True)
     sys.stdin.readline()
     for offsets in (None, {(records[0].topic, records[0].partition): records[0].offset + 1}):
         try:
@@ -160,6 +163,15 @@ with Consumer({"bootstrap.servers": sys.argv[1], "group.id": "g", "enable.auto.c
 """
 
 
+@contextmanager
+def ending(process: subprocess.Popen[str]) -> Generator[None]:
+    """Whatever fails: else whoever waits for the process waits for ever."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def test_a_consumer_that_stood_still_cannot_commit_and_comes_back_as_another(tmp_path: Path):
     with serving(tmp_path) as server:
         make_topic(server)
@@ -170,12 +182,13 @@ def test_a_consumer_that_stood_still_cannot_commit_and_comes_back_as_another(tmp
         zombie = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
         )
-        with zombie:
+        with zombie, ending(zombie):
             assert zombie.stdin is not None
             assert zombie.stdout is not None
-            assert zombie.stdout.readline() == "read 10\n"
+            # Whoever is held up for half a second is lost before, and begins anew.
+            assert next(line for line in zombie.stdout if line != "lost 3\n") == "read\n"
             zombie.send_signal(signal.SIGSTOP)
-            other = Consumer({"bootstrap.servers": server.url, "group.id": "g", "session.timeout.ms": 5_000})
+            other = Consumer({"bootstrap.servers": server.url, "group.id": "g"})
             other.subscribe(TOPIC)
             seen: list[Any] = []
             deadline = time.monotonic() + DEADLINE_S

@@ -15,10 +15,12 @@ import pytest
 from lakelog import Admin, AsyncAdmin, AsyncProducer, Producer, RecordMetadata, errors
 from lakelog.transport.exchange import Answer, Outcome, Request
 from lakelog.transport.http import HttpTransport
-from tests.support.serving import Server, serving
+from tests.support.figures import metric
+from tests.support.raw_http import RawClient
+from tests.support.serving import Server, serving, wait_for
 
 T = TypeVar("T")
-SECONDS = 20.0
+SECONDS = 40.0
 NAMES = itertools.count()
 
 
@@ -216,8 +218,15 @@ def test_a_server_that_has_no_room_is_given_time(tmp_path: Path):
     with serving(tmp_path, max_body_bytes=400_000, max_bodies_bytes=400_000) as server:
         httpx.put(f"{server.url}/topics/t", json={"partitions": 1})
         given = settings(server, batch_size=200_000)
-        with Producer(given, transport=Counting(server.url, "counting", 6)) as producer:
+        with (
+            RawClient(server.port) as other,
+            Producer(given, transport=Counting(server.url, "counting", 6)) as producer,
+        ):
+            other.send(b"POST /topics/t HTTP/1.1\r\nHost: x\r\nContent-Length: 390000\r\n\r\n1")
+            wait_for(lambda: metric(server, "lakelog_http_bodies_bytes") == 390_000, "the body of another")
             futures = [producer.send("t", b"x" * 10_000) for _ in range(100)]
+            wait_for(lambda: 503 in statuses, "that there is no room")
+            other.socket.close()
         assert [future.result(SECONDS).offset for future in futures] == list(range(100))
     assert {200, 503} <= set(statuses)
 

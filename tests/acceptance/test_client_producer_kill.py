@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def check(server: Server, ledger: HttpLedger) -> None:
     ledger.check(read_arrow(server.url, TOPICS), killed=False)
 
 
-@pytest.mark.timeout(60 + 30 * ROUNDS)
+@pytest.mark.timeout(300 + 30 * ROUNDS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ["kill", "terminate"])
 def test_servers_may_come_and_go_and_every_record_is_stored_once_and_in_order(tmp_path: Path, kind: str, end: str):
@@ -94,11 +95,10 @@ def test_connections_may_break_anywhere_and_every_record_is_stored_once_and_in_o
     with serving(tmp_path) as server, CuttingProxy(random.Random(f"{SEED} {kind}")) as proxy:
         make_topics(server)
         proxy.target, proxy.trouble = server.address, TROUBLE
-        crowd.live(settings(proxy), kind, lambda number: number < 1_000)
+        crowd.live(settings(proxy), kind, lambda number: number < 1_000 or not set(proxy.happened) >= set(TROUBLE))
         proxy.wait_until_late_ones_came()
         check(server, ledger)
         assert all(isinstance(outcome, RecordMetadata) for outcome in crowd.outcomes), "time was enough for all of them"
-        assert set(proxy.happened) >= set(TROUBLE)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,11 +109,13 @@ def test_where_time_is_not_enough_the_truth_is_told_of_each_record(tmp_path: Pat
         make_topics(server)
         proxy.target, proxy.trouble = server.address, {what: 3 * share for what, share in TROUBLE.items()}
         hasty = settings(proxy, batch_size=500, delivery_timeout_ms=200, retries=2, max_block_ms=60_000)
-        crowd.live(hasty, kind, lambda number: number < 700)
+
+        def told() -> set[str]:
+            return {getattr(outcome, "outcome", "stored") for outcome in crowd.outcomes}
+
+        wait_for(lambda: crowd.live(hasty, kind, lambda number: number < 700) or {"stored", "unknown"} <= told())
         proxy.wait_until_late_ones_came()
         check(server, ledger)
-    outcomes = {getattr(outcome, "outcome", "stored") for outcome in crowd.outcomes}
-    assert {"stored", "unknown"} <= outcomes
 
 
 def test_without_numbers_the_same_breaks_are_found_out(tmp_path: Path):
@@ -123,7 +125,8 @@ def test_without_numbers_the_same_breaks_are_found_out(tmp_path: Path):
     with serving(tmp_path) as server, CuttingProxy(random.Random(SEED)) as proxy:
         make_topics(server)
         proxy.target, proxy.trouble = server.address, TROUBLE
-        crowd.live(settings(proxy, enable_idempotence=False), "threads", lambda number: number < 700)
+        lost: Callable[[], int] = lambda: proxy.happened["lose the answer"]  # noqa: E731
+        crowd.live(settings(proxy, enable_idempotence=False), "threads", lambda number: number < 700 or not lost())
         proxy.wait_until_late_ones_came()
         with pytest.raises(Broken):
             check(server, ledger)

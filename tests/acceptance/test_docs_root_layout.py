@@ -10,11 +10,16 @@ import msgspec
 import pytest
 
 from delta_log import Log, ProducerStamp, Record, Settings
+from delta_log.leasing import Leases
+from delta_log.lost_ranges import LOST
 from delta_log.rewrite import rewritten_name
 from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
-from delta_log.topic_plans import DELETED
+from delta_log.topic_plans import DELETED, EXPORTED
+from jobs import key_compaction
+from lakelog.commands.jobs_schedule import lease_name
 from tests.architecture.project_files import ROOT
 from tests.support.keyed_rows import READERS, reader
+from tests.support.s3_server import S3Server
 
 PAGE = (ROOT / "docs" / "reference" / "root-layout.md").read_text(encoding="utf-8")
 CELL = re.compile(r"(?<!\\)\|")
@@ -42,8 +47,8 @@ def table_under(heading: str) -> list[list[str]]:
     return [[cell.strip().strip("`").replace("\\|", "|") for cell in row] for row in rows]
 
 
-def file_patterns() -> dict[str, re.Pattern[str]]:
-    rows = table_under("Files")
+def file_patterns(*headings: str) -> dict[str, re.Pattern[str]]:
+    rows = [row for heading in ("Files", *headings) for row in table_under(heading)]
     parts = {name: look for name, look, _ in (row for row in rows if row[0].startswith("<"))}
     patterns: dict[str, re.Pattern[str]] = {}
     for written in (row[0] for row in rows if not row[0].startswith("<")):
@@ -85,9 +90,14 @@ def seen(root: Path) -> set[str]:
             log.append("orders", [Record(b"%d" % number)], producer=ProducerStamp("shop", 0, number))
             ledger.append([reader("ann", number)])
             log.flush()
+        Leases.open(root, "a scheduler").take(lease_name("key_compaction", ["--all"]), 1000)
         found |= list_root(root)
         log.run_upkeep()
         log.delete_records("orders", 0, 1)
+        log.create_topic("prices", 1, {"cleanup.policy": "compact"})
+        log.append("prices", [Record(b"1", b"tea"), Record(b"2", b"tea")])
+        log.flush()
+        assert key_compaction.main(["--data", str(root), "--all", "--engine", "local"]) == 0
         log.create_topic("deleted")
         log.delete_topic("deleted")
         found |= list_root(root)
@@ -105,6 +115,20 @@ def test_every_file_that_is_described_exists(seen: set[str]):
     names = seen | {by_a_job}
     absent = {written for written, look in file_patterns().items() if not any(map(look.fullmatch, names))}
     assert absent == set()
+
+
+def test_every_object_of_a_root_in_a_bucket_is_described(s3_server: S3Server):
+    url = s3_server.root("layout")
+    with Log.open(url, settings=SETTINGS, store_options=s3_server.options) as log:
+        log.create_topic("orders", 2)
+        log.append("orders", [Record(b"1"), Record(b"2")], producer=ProducerStamp("shop", 0, 0))
+        seen = list_root(s3_server.folder / "layout")
+        log.flush()
+    journals = {name for name in seen if name.startswith("journal/")}
+    seen |= list_root(s3_server.folder / "layout")
+    described = [look for written, look in file_patterns("In a bucket").items() if ".seg" not in written]
+    assert {name for name in seen if not any(look.fullmatch(name) for look in described)} == set()
+    assert {name for name in journals if name.endswith(".grp")} == journals
 
 
 def test_a_clean_stop_leaves_an_empty_journal(tmp_path: Path):
@@ -138,6 +162,12 @@ def test_transaction_ids_properties_and_protocol_are_those_of_the_logs(root: Pat
                 assert (body["minReaderVersion"], body["minWriterVersion"], body["writerFeatures"]) == wanted
     assert ids == {row[0] for row in table_under("Transaction ids")}
     named = {row[0] for row in table_under("Table properties")}
-    settings = {"lakelog.retention.ms", "lakelog.commit.interval.ms", "lakelog.history.commits"}
-    assert properties == (named - {"lakelog.<setting>"}) | settings
-    assert DELETED in named
+    settings = {
+        "lakelog.cleanup.policy",
+        "lakelog.retention.ms",
+        "lakelog.commit.interval.ms",
+        "lakelog.history.commits",
+    }
+    by_operators = {EXPORTED, LOST}
+    assert properties == (named - {"lakelog.<setting>"} - by_operators) | settings
+    assert {DELETED, *by_operators} <= named

@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.serving import Server, serve_in_vain, serving, wait_for
+from tests.support.in_time import in_time
+from tests.support.serving import DEADLINE_S, Server, serve_in_vain, serving, wait_for
 
 GROUPS = {
     "shared": ("ann", "bob"),
@@ -182,16 +183,27 @@ def test_a_server_that_was_paused_keeps_its_root_and_its_groups(tmp_path: Path):
 
 
 def test_a_server_that_was_paused_longer_than_a_session_expires_nobody_who_could_not_be_heard(tmp_path: Path):
-    with serving(tmp_path / "data") as server, talking(server) as client:
-        done(client("PUT", "/topics/orders"))
-        client.join("g", "ann", session_timeout_ms="1500")
-        done(client.ask("g", "ann", "POST", "/subscription", json={"topics": ["orders"]}))
+    def live_on(turn: int) -> str:
+        """In time, but for the pause; the group."""
+        group = f"g{turn}"
+        client.join(group, "ann", session_timeout_ms="1500")
+        done(client.ask(group, "ann", "POST", "/subscription", json={"topics": ["orders"]}))
         server.process.send_signal(signal.SIGSTOP)
         time.sleep(2.5)
         server.process.send_signal(signal.SIGCONT)
         time.sleep(0.3)
-        done(client.ask("g", "ann", "POST", "/heartbeat"))
-        wait_for(lambda: not client("GET", "/groups").json()["groups"][0]["members"], "the end of who is silent")
+        done(client.ask(group, "ann", "POST", "/heartbeat"))
+        return group
+
+    with serving(tmp_path / "data") as server, talking(server) as client:
+        done(client("PUT", "/topics/orders"))
+        group = in_time(2.5 + 1.5, live_on)
+        wait_for(lambda: not done(client("GET", f"/groups/{group}")).json()["members"], "the end of who is silent")
+
+
+def kill_amid(server: Server, enough: threading.Event) -> None:
+    enough.wait(DEADLINE_S)
+    server.kill()
 
 
 def test_commits_are_as_they_were_answered_wherever_the_server_is_killed(tmp_path: Path):
@@ -210,14 +222,16 @@ def test_commits_are_as_they_were_answered_wherever_the_server_is_killed(tmp_pat
             assert (only["next_offset"] or 0) in (answered, answered + 1)
             assert found["generation"] >= generation
             generation, answered = found["generation"], only["next_offset"] or 0
-            killing = threading.Timer(0.1 + 0.07 * life, server.kill)
+            last, enough = answered + 20 + 15 * life, threading.Event()
+            killing = threading.Thread(target=kill_amid, args=(server, enough))
             killing.start()
             with suppress(httpx.TransportError):
                 while answered < 4999:
                     done(client.commit("g", "ann", at("orders", 0, next_offset=answered + 1)))
                     answered += 1
-            killing.join()
-    assert answered > 3
+                    if answered == last:
+                        enough.set()
+            killing.join(DEADLINE_S)
 
 
 def test_the_retention_of_offsets_is_a_setting_and_touches_nobody_who_reads(tmp_path: Path):

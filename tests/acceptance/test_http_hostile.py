@@ -70,7 +70,6 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Generator[Victim]:
 def test_it_is_refused_and_nothing_is_stored(victim: Victim, row: Row):
     before = victim.state()
     with RawClient(victim.server.port) as client:
-        client.socket.settimeout(10)
         answer = client.ask(row.request)
         assert answer.status == row.status, answer
         check_error(answer, row.code or row.status)

@@ -25,7 +25,9 @@ def copy_of_the_project(tmp_path: Path) -> Path:
 def test_every_block_that_is_marked_runs(copy_of_the_project: Path):
     blocks = find_blocks((ROOT / "README.md").read_text())
     assert blocks, "README.md marks no block with <!-- runs -->"
-    run_blocks(blocks, copy_of_the_project)
+    produced, by_sql, by_spark, by_group, by_library, _ = run_blocks(blocks, copy_of_the_project)
+    for printed in (produced, by_sql, by_spark, by_group, by_library):
+        assert '"who": "alice"' in printed.replace("\\", ""), printed
     assert not (copy_of_the_project / "lakelog-data").exists(), "README.md leaves its data behind"
 
 

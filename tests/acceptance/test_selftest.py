@@ -7,7 +7,7 @@ from pathlib import Path
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lakelog", "selftest", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
 def test_it_kills_a_writer_and_finds_every_acknowledged_record_again(tmp_path: Path):
@@ -27,14 +27,14 @@ def test_it_refuses_a_folder_that_holds_something(tmp_path: Path):
 
 
 def test_it_fails_when_a_row_differs_from_what_was_acknowledged(monkeypatch, capsys, tmp_path: Path):
-    from delta_log import readers
+    from delta_log import table_queries
     from lakelog.cli import main
 
-    read = readers.read_table
+    read = table_queries.read_table
 
     def damaged(location, columns):
         return read(location, columns).slice(1)
 
-    monkeypatch.setattr(readers, "read_table", damaged)
+    monkeypatch.setattr(table_queries, "read_table", damaged)
     assert main(["selftest", "--records", "20", "--dir", str(tmp_path / "data")]) == 1
     assert "differ" in capsys.readouterr().err

@@ -23,9 +23,9 @@ import httpx
 import pytest
 
 from delta_log import Log, LogReader
-from delta_log.readers import read_table
+from delta_log.table_queries import read_table
 from tests.architecture.project_files import ROOT
-from tests.support.serving import LISTENS, Server, environment, serve_in_vain, serving, wait_for
+from tests.support.serving import DEADLINE_S, LISTENS, Server, environment, serve_in_vain, serving, wait_for
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -61,7 +61,7 @@ def test_it_says_where_it_is_and_the_two_curl_commands_it_names_work(tmp_path: P
         told = re.findall(r"^  (curl .*?[^\\])$", server.stdout, re.MULTILINE | re.DOTALL)
         assert len(told) == 2
         said = [
-            subprocess.run(["bash", "-ec", each], capture_output=True, text=True, check=True, timeout=20).stdout
+            subprocess.run(["bash", "-ec", each], capture_output=True, text=True, check=True, timeout=DEADLINE_S).stdout
             for each in told
         ]
         assert '"offset":0' in said[0]
@@ -70,10 +70,14 @@ def test_it_says_where_it_is_and_the_two_curl_commands_it_names_work(tmp_path: P
 
 
 def test_it_is_soon_ready(tmp_path: Path):
-    """Generous: the figure is for an idle machine, and this one runs tests."""
-    began = time.monotonic()
-    with serving(tmp_path):
-        assert time.monotonic() - began < 10
+    """Generous: the figure is for an idle machine, and this one runs tests, and may stand still for a while."""
+
+    def seconds() -> float:
+        began = time.monotonic()
+        with serving(tmp_path):
+            return time.monotonic() - began
+
+    assert any(seconds() < 10 for _ in range(3))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
@@ -102,17 +106,18 @@ def test_kill_minus_nine_loses_nothing_acknowledged_and_the_next_start_has_it(tm
 
 
 def test_a_stop_ends_long_polls_and_followers_at_once(tmp_path: Path):
-    with serving(tmp_path, auto_create_topics=True, drain_timeout_ms=30_000) as server:
+    """Without it the stop would take 30 s, and the polls a minute."""
+    with serving(tmp_path, auto_create_topics=True, drain_timeout_ms=50_000) as server:
         produce(server, "orders", 1)
         answers: list[int] = []
         records = f"{server.url}/topics/orders/partitions/0/records?offset=latest"
 
         def poll() -> None:
-            answers.append(httpx.get(f"{records}&timeout=30000", timeout=60).status_code)
+            answers.append(httpx.get(f"{records}&timeout=60000", timeout=100).status_code)
 
         def follow() -> None:
             headers = {"Accept": "text/event-stream"}
-            with httpx.stream("GET", records, headers=headers, timeout=60) as stream:
+            with httpx.stream("GET", records, headers=headers, timeout=100) as stream:
                 stream.read()
                 answers.append(stream.status_code)
 
@@ -122,16 +127,16 @@ def test_a_stop_ends_long_polls_and_followers_at_once(tmp_path: Path):
         wait_for(lambda: "lakelog_http_open_polls 4.0" in httpx.get(f"{server.url}/metrics").text, "that all four wait")
         began = time.monotonic()
         assert server.terminate() == 0, server.story
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 25
         for reader in readers:
-            reader.join(20)
+            reader.join(DEADLINE_S)
         assert answers == [200] * 4
 
 
 @contextlib.contextmanager
 def half_a_request(server: Server) -> Generator[None]:
     """One that the server has begun with and that does not come to its end."""
-    with socket.create_connection(server.address, timeout=20) as client:
+    with socket.create_connection(server.address, timeout=DEADLINE_S) as client:
         client.sendall(b"POST /topics/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n")
         client.sendall(b"Content-Length: 100\r\n\r\n{")
         wait_for(lambda: "lakelog_http_connections 2" in httpx.get(f"{server.url}/metrics").text, "the connection")
@@ -139,14 +144,21 @@ def half_a_request(server: Server) -> Generator[None]:
 
 
 def test_a_request_that_does_not_end_holds_a_stop_up_no_longer_than_it_may(tmp_path: Path):
-    with serving(tmp_path, auto_create_topics=True, drain_timeout_ms=1500) as server:
-        produce(server, "orders", 10)
-        with half_a_request(server):
-            began = time.monotonic()
-            assert server.terminate() == 0, server.story
-            assert time.monotonic() - began < 10
-    assert journal_of(tmp_path) == []
-    assert "timeout graceful shutdown exceeded" in server.stderr
+    """Where the machine stands still, what is left of that time is not enough for the tables, which is said."""
+
+    def is_clean(root: Path) -> bool:
+        with serving(root, auto_create_topics=True, drain_timeout_ms=1500) as server:
+            produce(server, "orders", 10)
+            with half_a_request(server):
+                began = time.monotonic()
+                code = server.terminate()
+                assert time.monotonic() - began < 30
+        assert "timeout graceful shutdown exceeded" in server.stderr
+        assert code == 0 or "the time for a stop, 1500 ms, is over" in server.stderr, server.story
+        assert code != 0 or journal_of(root) == []
+        return code == 0
+
+    assert any(is_clean(tmp_path / str(number)) for number in range(5))
 
 
 def test_a_second_ctrl_c_leaves_at_once_and_loses_nothing(tmp_path: Path):
@@ -181,7 +193,7 @@ def test_in_memory_nothing_is_written(tmp_path: Path):
             assert any(line.startswith("ready") for line in process.stdout or ())
         finally:
             process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(DEADLINE_S) == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -189,7 +201,7 @@ def test_a_second_server_on_the_same_root_is_refused_and_the_first_goes_on(tmp_p
     with serving(tmp_path, auto_create_topics=True) as server:
         produce(server, "orders", 1)
         refused = serve_in_vain(tmp_path)
-        assert refused.returncode == 1
+        assert refused.returncode == 3
         assert f"process {server.pid}" in one_sentence(refused)
         produce(server, "orders", 1, first=1)
         assert fetch(server, "orders") == [0, 1]
@@ -206,7 +218,7 @@ def test_a_port_in_use_is_refused_before_the_data_is_touched(tmp_path: Path):
 def test_a_directory_of_somebody_else_is_refused_and_left_alone(tmp_path: Path):
     (tmp_path / "mine.txt").write_text("keep me")
     refused = serve_in_vain(tmp_path)
-    assert refused.returncode == 1
+    assert refused.returncode == 8
     assert "it is not empty and has no lakelog.json" in one_sentence(refused)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -215,11 +227,11 @@ def test_a_place_that_cannot_be_one_is_refused(tmp_path: Path):
     (tmp_path / "file").write_text("")
     for place, reason in (("file", "it is no directory"), ("file/below", "Not a directory")):
         refused = serve_in_vain(tmp_path / place)
-        assert refused.returncode == 1
+        assert refused.returncode == 8
         assert reason in one_sentence(refused)
-    refused = run("--port=0", "--data=s3://bucket/log")
-    assert refused.returncode == 1
-    assert "a directory or in memory, not on s3://" in one_sentence(refused)
+    refused = run("--port=0", "--data=ftp://bucket/log")
+    assert refused.returncode == 8
+    assert "in memory, or on s3://, gs://, az://, not on ftp://" in one_sentence(refused)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +292,7 @@ def test_it_starts_and_stops_when_nobody_reads_what_it_says(tmp_path: Path):
             wait_for((tmp_path / "writers").exists, "the log")
         finally:
             process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(DEADLINE_S) == 0
 
 
 def test_it_goes_on_when_whoever_read_its_log_is_gone(tmp_path: Path):
@@ -297,7 +309,7 @@ def test_it_goes_on_when_whoever_read_its_log_is_gone(tmp_path: Path):
                 assert httpx.get(f"{url}/topics").json() == []
         finally:
             process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(DEADLINE_S) == 0
 
 
 def test_its_log_is_json_where_nobody_sits_and_says_what_happened(tmp_path: Path):
@@ -339,7 +351,7 @@ def test_make_serve_passes_on_where_and_ctrl_c_reaches_it(tmp_path: Path):
                 if line.startswith("ready"):
                     break
             os.killpg(process.pid, signal.SIGINT)
-            process.wait(20)
+            process.wait(DEADLINE_S)
         finally:
             process.kill()
     with LogReader.open(tmp_path / "my data") as reader:
@@ -350,7 +362,7 @@ def test_make_serve_passes_on_where_and_ctrl_c_reaches_it(tmp_path: Path):
 def run(*words: str, folder: Path = ROOT, variables: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lakelog", "serve", *words]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=40, check=False, cwd=folder,
+        command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=folder,
         env=environment() | (variables or {}),
     )  # fmt: skip
 

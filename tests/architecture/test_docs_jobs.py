@@ -4,53 +4,70 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
+from types import ModuleType
 
 import pytest
 
-from jobs.command import Job, build_parser
+from jobs.command import Job
 from jobs.names import JOBS
 from jobs.outcome import Exit, Summary
-from tests.architecture.project_files import ROOT
+from jobs.stream_command import StreamJob
+from tests.architecture.project_files import ROOT, load_tool
 
 PAGE = (ROOT / "docs" / "reference" / "jobs.md").read_text(encoding="utf-8")
 SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")}
 COMMON = "Options of every job"
+STREAMING = "Options of streaming jobs"
 
 
-def the_job(name: str) -> Job:
+@pytest.fixture(scope="module")
+def docs() -> ModuleType:
+    return load_tool("docs_jobs")
+
+
+def the_job(name: str) -> Job | StreamJob:
     return import_module(f"jobs.{name}").JOB
+
+
+def title_of(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
 def documented(title: str, of: str) -> dict[str, str]:
     """The rows of a table whose first column is called `of`."""
     _, _, table = SECTIONS[title].partition(f"| {of} | ")
-    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", table.split("\n\n")[0], re.MULTILINE)
-    return {name.replace("\\|", "|"): text for name, text in rows}
+    return dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", table.split("\n\n")[0], re.MULTILINE))
 
 
-def options(job: Job) -> dict[str, str]:
-    parser = build_parser(job)
-    found: dict[str, str] = {}
-    for action in parser._actions:
-        if isinstance(action, argparse._HelpAction):
-            continue
-        takes = action.metavar or "|".join(action.choices or ())
-        default = "each job has its own" if action.dest == "engine" else action.default
-        name = " ".join([action.option_strings[-1], *([str(takes)] if takes else [])])
-        found[name] = (action.help or "") % {"default": default}
-    return found
+def test_the_documented_tables_are_those_of_the_code(docs: ModuleType):
+    assert docs.put_tables(PAGE, docs.render_tables(docs.all_jobs())) == PAGE, "run python tools/docs_jobs.py"
+
+
+def test_a_table_stands_in_the_section_of_its_job(docs: ModuleType):
+    titles = {"every job": COMMON, "streaming jobs": STREAMING} | {name: title_of(name) for name in JOBS}
+    for name in docs.render_tables(docs.all_jobs()):
+        assert f"<!-- {name}: begin" in SECTIONS[titles[name.partition(" of ")[2]]], name
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_every_option_of_a_job_has_a_row_that_says_what_its_help_says(name: str):
-    assert documented(COMMON, "option") | documented(name.capitalize(), "option") == options(the_job(name))
+def test_every_option_and_count_of_a_job_is_in_one_of_its_tables(docs: ModuleType, name: str):
+    job = the_job(name)
+    tables = docs.render_tables(
+        [*docs.all_jobs(), replace(job, configure=one_more, counts={**job.counts, "left": "?"})]
+    )
+    common = tables["options of every job"] + (
+        tables["options of streaming jobs"] if isinstance(job, StreamJob) else ""
+    )
+    assert f"| `{docs._cell('--more N|M')}` | one more |" in tables[f"options of {name}"]
+    assert tables[f"counts of {name}"].endswith("| `left` | ? |")
+    kept = docs.options_of(replace(job, configure=lambda _: None))
+    assert [each for each in kept if f"| `{docs._cell(each)}` | " not in common] == []
 
 
-@pytest.mark.parametrize("name", JOBS)
-def test_every_count_has_a_row_that_says_what_the_code_says(name: str):
-    assert documented(name.capitalize(), "count") == the_job(name).counts
+def one_more(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--more", metavar="N|M", help="one more")
 
 
 def test_every_exit_code_has_a_row():
@@ -63,8 +80,7 @@ def test_every_field_of_the_summary_has_a_row():
 
 
 def test_every_job_has_a_section_and_a_module_of_its_name():
-    titles = {title for title in SECTIONS if title.lower() in JOBS}
-    assert {title.lower() for title in titles} == set(JOBS)
+    assert {title_of(name) for name in JOBS} <= set(SECTIONS)
     for name in JOBS:
         assert the_job(name).name == name
         assert callable(import_module(f"jobs.{name}").main)

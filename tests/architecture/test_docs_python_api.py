@@ -7,12 +7,14 @@ import re
 import pytest
 
 import delta_log
+from delta_log import operators
 from delta_log.log_reader import Reading
 from tests.architecture.project_files import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8")
 EXPORTED = [getattr(delta_log, name) for name in delta_log.__all__]
 SECTIONS = {part.partition("\n")[0].strip("`# "): part for part in re.split(r"^##? (?=\S)", PAGE, flags=re.MULTILINE)}
+BOUNDS = "see [their bounds](../adr/0038-large-transactions-wait-in-a-file-without-a-name.md)"
 UNITS = {"": 1, "MiB": 1 << 20, "GiB": 1 << 30, "day": 86_400_000}
 MEMBER = re.compile(r"^(?:### |\| )`([^`]+)`", re.MULTILINE)
 
@@ -97,4 +99,15 @@ def test_defaults_of_settings_are_those_of_the_code(given: object):
         if number:
             assert real == int(number[1]) * UNITS[number[2]], name
         else:
-            assert written in (f"`{real}`", "see [`Limits`](#limits)") or (written, real) == ("none", {}), name
+            assert written in (f"`{real}`", "see [`Limits`](#limits)", BOUNDS) or (written, real) == ("none", {}), name
+
+
+def test_the_verbs_of_operators_are_written_as_they_are():
+    texts = documented("The operator's verbs")
+    assert set(texts) == set(operators.__all__)
+    for name, text in texts.items():
+        real = inspect.signature(getattr(operators, name)).parameters
+        written = written_parameters(text)
+        assert written == [(p.name, p.kind is p.KEYWORD_ONLY, p.default is not p.empty) for p in real.values()], text
+        for parameter, value in re.findall(r"(\w+)=([^,)]+)", text):
+            assert value == "..." or ast.literal_eval(value) == real[parameter].default, text

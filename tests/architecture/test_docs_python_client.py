@@ -16,7 +16,7 @@ from tests.architecture.project_files import ROOT, load_tool
 
 PAGE = (ROOT / "docs" / "reference" / "python-client.md").read_text(encoding="utf-8")
 SECTIONS = {part.partition("\n")[0].strip("# "): part for part in re.split(r"^## (?=\S)", PAGE, flags=re.MULTILINE)}
-CLASSES = [lakelog.Producer, lakelog.RecordFuture, lakelog.Consumer, lakelog.Admin]
+CLASSES = [lakelog.Producer, lakelog.Transaction, lakelog.RecordFuture, lakelog.Consumer, lakelog.Admin]
 COLUMNS = 5
 
 

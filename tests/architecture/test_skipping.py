@@ -38,7 +38,7 @@ def run_pytest(folder: Path, test: str, *, ci: bool) -> subprocess.CompletedProc
     (folder / "test_it.py").write_text(test)
     # Without a configuration file of its own the run would take the one of a folder above.
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -ra -p no:cacheprovider\n")
-    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
     return subprocess.run(
         [sys.executable, "-m", "pytest", str(folder)],
         env=environment | ({"CI": "true"} if ci else {}),

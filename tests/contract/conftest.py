@@ -1,20 +1,57 @@
-"""Every law of the log is tried on a disk and in memory; nothing that a test starts may outlive it."""
+"""Every law of the log is tried on a disk, in memory and in a bucket; nothing that a test starts may outlive it.
 
+The laws of `TRIED_BEHIND_TROUBLE` are tried in a bucket behind a bad network, too: nothing of that may be noticed where
+an owner is as patient as he is by default. LAKELOG_BAD_NETWORK=1 for all of the laws, which takes long; LAKELOG_AZURE=1
+for all of them in a container of Azure's emulator.
+"""
+
+import os
+import random
+import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from delta_log import Log
-from tests.support.logs import Place, eventually, our_threads
+from delta_log.stores.objects import ObjectStore
+from tests.support.azure_server import WANTED as AZURE_TOO
+from tests.support.azure_server import AzureServer
+from tests.support.logs import Place, no_thread_left
+from tests.support.s3_server import S3Server, options_for
+from tests.support.store_proxy import TROUBLE, StoreProxy
+
+PLACES = ("local", "memory", "s3", *(["az"] if AZURE_TOO else []))
+BAD = "s3 behind a bad network"
+TRIED_BEHIND_TROUBLE = ("test_log_append",)
+EVERYTHING = os.environ.get("LAKELOG_BAD_NETWORK") == "1"
 
 
-@pytest.fixture(params=["local", "memory"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "place" in metafunc.fixturenames:
+        tried = EVERYTHING or metafunc.module.__name__.rpartition(".")[2] in TRIED_BEHIND_TROUBLE
+        metafunc.parametrize("place", [*PLACES, *([BAD] if tried else [])], indirect=True)
+
+
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path / "root" if request.param == "local" else None)
-    yield made
-    made.close()
-    eventually(lambda: not our_threads(), "the end of every thread")
+    store = None
+    with no_thread_left(), ExitStack() as network:
+        if request.param in ("s3", BAD):
+            server: S3Server = request.getfixturevalue("s3_server")
+            options = server.options
+            if request.param == BAD:
+                proxy = network.enter_context(StoreProxy(server.address, random.Random(7)))
+                proxy.trouble = TROUBLE
+                options = options_for(proxy.url) | {"timeout": "5s"}
+            store = ObjectStore(server.root(uuid.uuid4().hex), options)
+        elif request.param == "az":
+            azure: AzureServer = request.getfixturevalue("azure_server")
+            store = ObjectStore(azure.root(uuid.uuid4().hex), azure.options)
+        made = Place(tmp_path / "root" if request.param == "local" else None, store=store)
+        yield made
+        made.close()
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from consumer_groups.state import Groups
 from consumer_groups.subscribing import Subscribe
 from delta_log import Log
 from delta_log.errors import LakelogError, StorageRefused, TopicClosed
-from tests.support.coordinating import ROOM, coordinating, join, poll, put
+from delta_log.places import options_of
+from tests.support.coordinating import ROOM, SOON_S, coordinating, join, poll, put
 from tests.support.keyed_rows import stored
 from tests.support.logs import Place
 from tests.support.loops import in_loop
@@ -47,11 +48,14 @@ class Syncs:
     def __init__(self, log: Log) -> None:
         self.count = 0
         self.refusing = False
+        self.go_on = threading.Event()
+        self.go_on.set()
         self._real = log._running.journal.append
         log._running.journal.append = self  # type: ignore[method-assign, assignment]
 
     def __call__(self, frames: object, payloads: object) -> object:
         self.count += 1
+        assert self.go_on.wait(SOON_S)
         if self.refusing:
             raise StorageRefused("the journal", "a test")
         return self._real(frames, payloads)  # type: ignore[arg-type]
@@ -98,7 +102,12 @@ async def test_fifty_members_that_commit_at_once_share_syncs(log: Log):
         owned = {name: (await groups.assignment("g", name)).reply[0] for name in names}
         await groups.commit("g", Commit("m00", {owned["m00"]: Commitment(0)}))
         syncs = Syncs(log)
-        await asyncio.gather(*(groups.commit("g", Commit(name, {owned[name]: Commitment(1)})) for name in names))
+        syncs.go_on.clear()
+        commits = [asyncio.ensure_future(groups.commit("g", Commit(n, {owned[n]: Commitment(1)}))) for n in names]
+        for _ in range(50):  # each asks in its first steps, and all of them while the first sync is under way
+            await asyncio.sleep(0)
+        syncs.go_on.set()
+        await asyncio.gather(*commits)
         assert syncs.count <= 10
         committed = (await groups.committed("g", tuple(owned.values()))).reply
         assert [each.next_offset for each in committed.values()] == [1] * 50
@@ -175,7 +184,8 @@ async def test_another_reader_of_delta_sees_the_committed_offsets(log: Log):
         if log.location.startswith("memory"):  # no other process reads it, but it has the same files
             rows = stored(log, "__consumer_offsets")
         else:
-            rows = DeltaTable(f"{log.location}/topics/__consumer_offsets").to_pyarrow_table().to_pylist()
+            location = f"{log.location}/topics/__consumer_offsets"
+            rows = DeltaTable(location, storage_options=options_of(log.location)).to_pyarrow_table().to_pylist()
         latest = {(row["group"], row["topic_id"], row["partition"]): row for row in sorted(rows, key=commit_seq)}
         (theirs,) = latest.values()
         assert (theirs["group"], theirs["topic"], theirs["topic_id"]) == ("g", "t", ours.topic_id)
@@ -210,11 +220,12 @@ async def test_a_failure_that_is_known_before_what_is_queued_up_earlier_does_not
     log.create_topic("t")
     async with coordinating(log) as groups:
         await join(groups, "ann", "t", auto_commit_enable=False)
-        journal, go_on = log._running.journal, threading.Event()
+        journal, inside, go_on = log._running.journal, threading.Event(), threading.Event()
         real = journal.append
 
         def wait(*given: Any) -> Any:
-            go_on.wait(10)
+            inside.set()
+            assert go_on.wait(SOON_S)
             return real(*given)
 
         def refuse(*_: Any, **__: Any) -> Any:
@@ -223,7 +234,7 @@ async def test_a_failure_that_is_known_before_what_is_queued_up_earlier_does_not
 
         journal.append = wait  # type: ignore[method-assign]
         first = asyncio.ensure_future(groups.join("g", Join("bob", Options())))
-        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(inside.wait, SOON_S)
         log._running.catalog.ledger = refuse  # type: ignore[method-assign]
         second = asyncio.ensure_future(groups.commit("g", Commit("ann", {ONE: Commitment(0)})))
         third = asyncio.ensure_future(groups.join("g", Join("cid", Options())))
@@ -239,10 +250,10 @@ async def test_closing_ends_a_poll_that_waits(log: Log):
     log.create_topic("t")
     async with coordinating(log) as groups:
         await join(groups, "ann", "t")
-        waiting = asyncio.ensure_future(poll(groups, "ann", wait_ms=30_000))
+        waiting = asyncio.ensure_future(poll(groups, "ann", wait_ms=60_000))
         await asyncio.sleep(0.02)
-        assert await asyncio.wait_for(groups.close(), 5)
-        assert await asyncio.wait_for(waiting, 5) == {}
+        assert await asyncio.wait_for(groups.close(), SOON_S)
+        assert await asyncio.wait_for(waiting, SOON_S) == {}
 
 
 @in_loop

@@ -1,5 +1,6 @@
 """What the log may rely on, whichever journal it is given."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -8,22 +9,32 @@ import pytest
 
 from delta_log.frames import ROWS, Frame, Place, checksum
 from delta_log.journal import Journal, LocalJournal, MemoryJournal
+from delta_log.journal.objects import ObjectJournal
+from delta_log.stores import MemoryStore, Store
+from delta_log.stores.objects import ObjectStore
 
 Open = Callable[[], Journal]
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "objects", "s3"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Opens the journal of a further life each time it is called."""
     epochs, lives = count(1), []
     memory = MemoryJournal()
+    store: Store = MemoryStore()
+    if request.param == "s3":
+        server = request.getfixturevalue("s3_server")
+        store = ObjectStore(server.root(f"journal-{uuid.uuid4().hex}"), server.options)
 
     def open_next() -> Journal:
         epoch = next(epochs)
         if request.param == "memory":
             memory.epoch = epoch
             return memory
-        lives.append(LocalJournal(tmp_path / "journal", epoch, segment_size=4096))
+        if request.param == "local":
+            lives.append(LocalJournal(tmp_path / "journal", epoch, segment_size=4096))
+        else:
+            lives.append(ObjectJournal(store, epoch, newest_epoch=lambda: epoch, linger_ms=0))
         return lives[-1]
 
     yield open_next

@@ -1,4 +1,7 @@
-"""Idempotent producers: stored once, answered as often as asked, over crashes, folds and retention."""
+"""Idempotent producers: stored once, answered as often as asked, over crashes, folds and retention.
+
+It is long, as a repeat may come after anything.
+"""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +19,7 @@ from delta_log.errors import (
     TopicClosed,
 )
 from delta_log.parquet import read_file
+from delta_log.partitioner import assign_partitions
 from delta_log.producers import REMEMBERED
 from tests.support.logs import Place, eventually, everything, hold_tables, replace_settings, values_of
 
@@ -172,6 +176,28 @@ def test_a_repeat_after_the_partitioner_changed_still_knows_its_ranges(log: Log)
     assert again.offsets() == []
 
 
+@pytest.mark.parametrize("crash", [True, False])
+def test_a_repeat_that_would_be_spread_otherwise_tells_no_record_another_place(place: Place, crash: bool):
+    """As many records would go to each partition, but not the same ones."""
+    log = place.open()
+    log.create_topic("t", 2)
+    keys = [b"%d" % number for number in range(100)]
+    here = dict(zip(keys, assign_partitions("murmur2", keys, 2, 0, "sticky", None)[0], strict=True))
+    there = dict(zip(keys, assign_partitions("md5", keys, 2, 0, "sticky", None)[0], strict=True))
+    one = next(key for key in keys if (here[key], there[key]) == (0, 1))
+    other = next(key for key in keys if (here[key], there[key]) == (1, 0))
+    sent, stamp = [Record(b"v", key=one), Record(b"w", key=other)], ProducerStamp("p", 0, 0)
+    first = log.append("t", sent, producer=stamp)
+    assert log.append("t", sent, producer=stamp).partitions == first.partitions == (0, 1)
+    log.alter_topic("t", {"lakelog.partitioner": "md5"})
+    if crash:
+        log.flush()
+        place.crash()
+        log = place.open()
+    again = log.append("t", sent, producer=stamp)
+    assert (again.duplicate, again.ranges, again.partitions) == (True, first.ranges, ())
+
+
 def test_sequences_begin_anew_with_the_next_life_of_a_topic(place: Place):
     log = place.open()
     log.create_topic("t")
@@ -232,6 +258,36 @@ def test_a_request_that_the_journal_refused_was_never_sent(place: Place):
     log._running.journal.append = real  # type: ignore[method-assign]
     assert send(log, 2).offsets() == [2, 3]
     assert not send(log, 0, name="other").duplicate
+
+
+def test_a_repeat_of_what_is_only_under_way_is_not_called_stored_when_that_fails(place: Place):
+    """Six requests share a group, so the first is forgotten there already; it is not stored for all that."""
+    log = place.open()
+    log.create_topic("t")
+    send(log, 0)
+    real = log._running.journal.append
+    inside, go_on = threading.Event(), threading.Event()
+
+    def refuse(*_: object) -> None:
+        inside.set()
+        assert go_on.wait(20)
+        raise StorageRefused("the journal", "a test")
+
+    log._running.journal.append = refuse  # type: ignore[method-assign, assignment]
+    turns = log._running.writer.turns
+    sequences = [*range(2, 2 * (REMEMBERED + 2), 2), 2, 0]
+    with ThreadPoolExecutor(len(sequences) + 1) as pool:
+        leader = pool.submit(send, log, 0, 2, name="other")
+        assert inside.wait(20)
+        waiting = []
+        for sequence in sequences:
+            waiting.append(pool.submit(send, log, sequence))
+            eventually(lambda: turns.waiting == len(waiting))
+        go_on.set()
+        assert isinstance(leader.exception(20), StorageRefused)
+        assert [type(done.exception(20)) for done in waiting] == [StorageRefused] * len(sequences)
+    log._running.journal.append = real  # type: ignore[method-assign]
+    assert [send(log, sequence).offsets() for sequence in (2, 4)] == [[2, 3], [4, 5]]
 
 
 def test_a_stamp_that_cannot_be_leaves_no_trace(log: Log):

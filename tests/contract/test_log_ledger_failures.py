@@ -1,4 +1,7 @@
-"""Rows of a ledger that fail: whole units, nobody else, and never what was decided upon them."""
+"""Rows of a ledger that fail: whole units, nobody else, and never what was decided upon them.
+
+It is long, as each way to fail is tried on one stage: in the journal, at a table, where an owner or a loop ends.
+"""
 
 import asyncio
 import threading
@@ -7,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from delta_log import Ledger, Limits, Log, Record
+from delta_log import Appended, Ledger, Limits, Log, Record
 from delta_log.actions import Txn
 from delta_log.conflicts import Kind
 from delta_log.errors import Closed, LakelogError, NotOwner, OutcomeUnknown, Overloaded, StorageRefused, TopicClosed
@@ -17,7 +20,7 @@ from tests.support.keyed_rows import MARKS, TABLES, compact, live_of, mark, read
 from tests.support.logs import Place, eventually, hold_tables, replace_settings, values_of
 from tests.support.tables import info
 
-Outcome = LakelogError | None
+Outcome = LakelogError | tuple[()]
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def pages(ledger: Ledger) -> list[int]:
     return [row[2] for row in ledger.load("__marks")]
 
 
-async def outcomes(*waiting: Awaitable[None]) -> list[Outcome]:
+async def outcomes(*waiting: Awaitable[object]) -> list[Outcome]:
     return await asyncio.gather(*waiting, return_exceptions=True)  # type: ignore[return-value]
 
 
@@ -97,7 +100,7 @@ def test_what_was_decided_upon_rows_that_were_not_stored_is_not_stored(log: Log,
         assert all(isinstance(error, StorageRefused) for error in await outcomes(late, barrier))
         assert held.writes == 1, "what was refused was written"
         ledger.resume()
-        assert await outcomes(ledger.queue_up([mark("ann", 1, 5)]), ledger.queue_up([reader("ann", 6)])) == [None, None]
+        assert await outcomes(ledger.queue_up([mark("ann", 1, 5)]), ledger.queue_up([reader("ann", 6)])) == [(), ()]
 
     asyncio.run(work())
     assert state(ledger) == {
@@ -134,7 +137,7 @@ def test_what_waits_for_nobody_is_refused_by_its_own_failure_alone(log: Log, led
         held = Held(log, fail=1)
         held.go_on.set()
         assert isinstance((await outcomes(ledger.queue_up([mark("ann", 1, 1)])))[0], StorageRefused)
-        assert await outcomes(other.queue_up([mark("ann", 2, 2)])) == [None]
+        assert await outcomes(other.queue_up([mark("ann", 2, 2)])) == [()]
         await asyncio.to_thread(ledger.append, [mark("ann", 3, 3)])
         await log.append_async("t", [Record(b"v")])
         assert isinstance((await outcomes(ledger.queue_up([mark("ann", 4, 4)])))[0], StorageRefused)
@@ -170,7 +173,7 @@ def test_a_closed_table_refuses_whole_units_and_no_other_table(log: Log, ledger:
 
     async def work() -> None:
         turns = log._running.writer.turns
-        box: list[asyncio.Future[None]] = []
+        box: list[asyncio.Future[tuple[Appended, ...]]] = []
         loop = asyncio.get_running_loop()
         queued = threading.Event()
 
@@ -185,7 +188,7 @@ def test_a_closed_table_refuses_whole_units_and_no_other_table(log: Log, ledger:
 
         await asyncio.to_thread(log._running.writer.alone, hold)
         found = await outcomes(*box)
-        assert [type(error) for error in found] == [type(None), TopicClosed, TopicClosed]
+        assert [type(error) for error in found] == [tuple, TopicClosed, TopicClosed]
         ledger.resume()
         await ledger.queue_up([mark("ann", 5, 5)])
 
@@ -236,7 +239,7 @@ def test_where_a_table_cannot_be_made_nothing_is_stored_and_the_next_try_makes_i
         waiting = [ledger.queue_up([mark("ann", 1, 1)]) for _ in range(5)]
         found = await outcomes(*waiting)
         if what == "answer lost":
-            assert found == [None] * 5, "it was made by the first try"
+            assert found == [()] * 5, "it was made by the first try"
             return
         assert all(isinstance(error, StorageRefused | OutcomeUnknown) for error in found)
         place.faults.clear()

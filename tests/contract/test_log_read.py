@@ -1,11 +1,12 @@
 """Reading by offset and by time, from memory, from the journal and from files."""
 
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import LakelogError, OffsetOutOfRange
+from delta_log.errors import Corruption, LakelogError, OffsetOutOfRange
 from delta_log.rewrite import remove_files
 from delta_log.writer import Limits
 from tests.support.logs import (
@@ -29,7 +30,7 @@ def filled(request: pytest.FixtureRequest, place: Place) -> Iterator[Log]:
         "journal": replace_settings(limits=nothing),
         "memory arrow": QUIET,
         "files": FROM_FILES,
-        "all of them": replace_settings(tail_bytes=700),
+        "all of them": replace_settings(tail_bytes=20_000),
     }[request.param]
     log = place.open(settings)
     log.create_topic("t", config={"message.timestamp.after.max.ms": 2**62})
@@ -59,6 +60,30 @@ def test_reading_from_any_offset_gives_what_follows(filled: Log):
             found += read(filled, position)
             position = found[-1] + 1
         assert found == list(range(offset, 30))
+
+
+def test_one_read_has_everything_that_there_is_room_for(filled: Log):
+    """Also across the border between what is in files and what is not yet."""
+    for offset in range(31):
+        assert read(filled, offset) == list(range(offset, 30))
+        assert read(filled, offset, max_records=9) == list(range(offset, min(30, offset + 9)))
+
+
+def test_what_cannot_be_read_hides_nothing_that_lies_before_it(place: Place, monkeypatch: pytest.MonkeyPatch):
+    log = place.open(replace_settings(limits=Limits(memory_bytes=0), tail_bytes=0))
+    log.create_topic("t")
+    hold_tables(log)
+    log.append("t", [Record(b"in a file")] * 3)
+    log.flush("t")
+    log.append("t", [Record(b"in the journal")])
+    for error in (Corruption("journal segment 1-0", "it is damaged"), OSError(5, "Input/output error")):
+        with monkeypatch.context() as broken:
+            broken.setattr(log._running.journal, "read", Mock(side_effect=error))
+            assert read(log, 0) == [0, 1, 2]
+            with pytest.raises(type(error)):
+                log.read("t", 0, 3)
+    assert read(log, 0) == [0, 1, 2, 3]
+    place.close()
 
 
 @pytest.mark.parametrize("most", [1, 2, 4, 7, 100])

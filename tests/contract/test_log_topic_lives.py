@@ -100,7 +100,8 @@ def test_a_change_that_meets_a_deletion_does_not_undo_it(place: Place):
     assert place.open().topics() == []
 
 
-def test_a_deletion_that_the_store_refused_is_made_good(place: Place):
+@pytest.mark.parametrize("by", ["upkeep", "who wants the name"])
+def test_a_deletion_that_the_store_refused_is_made_good(place: Place, by: str):
     log = place.open()
     log.create_topic("t")
     log.append("t", [Record(b"v")])
@@ -109,9 +110,26 @@ def test_a_deletion_that_the_store_refused_is_made_good(place: Place):
     with pytest.raises(LakelogError):
         log.delete_topic("t")
     assert log.topics() == []
-    log.run_upkeep()
+    if by == "upkeep":
+        log.run_upkeep()
     assert log.create_topic("t").partitions == 1
     assert log.append("t", [Record(b"new")]).offsets() == [0]
+
+
+def test_a_deletion_that_was_decided_outlives_a_clean_stop(place: Place):
+    """Whether or not the stop can carry it out: who was told that the topic is gone does not find it again."""
+    for times in (1, 99):
+        log = place.open()
+        log.create_topic("t")
+        place.fail("create", "topics/t/_delta_log", "refused", times=times)
+        with pytest.raises(LakelogError):
+            log.delete_topic("t")
+        assert log.topics() == []
+        assert log.close() == (times == 1)
+        place.faults.clear()
+        log = place.open()
+        assert log.topics() == []
+        place.close()
 
 
 def test_a_deletion_that_was_decided_is_carried_out_after_a_crash(place: Place):

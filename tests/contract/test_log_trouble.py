@@ -37,7 +37,7 @@ def fill(log: Log, topics: list[str]) -> None:
 
 
 def test_what_waits_for_a_stuck_table_is_bounded_and_the_others_go_on(place: Place):
-    log = place.open(replace_settings(limits=Limits(topic_bytes=3000, total_bytes=10**9)))
+    log = place.open(replace_settings(limits=Limits(topic_bytes=30_000, total_bytes=10**9)))
     log.create_topic("stuck")
     log.create_topic("well")
     place.fail("put", "topics/stuck/partition", "refused", times=10**9)
@@ -68,7 +68,7 @@ def test_what_waits_for_all_tables_together_is_bounded(place: Place):
 
 
 def test_who_waits_for_room_goes_on_when_there_is_room_again(place: Place):
-    log = place.open(replace_settings(limits=Limits(topic_bytes=1000), max_block_s=20.0))
+    log = place.open(replace_settings(limits=Limits(topic_bytes=5000), max_block_s=20.0))
     log.create_topic("t")
     hold_tables(log)
     for _ in range(4):
@@ -81,7 +81,7 @@ def test_who_waits_for_room_goes_on_when_there_is_room_again(place: Place):
 
 
 def test_who_waits_for_room_is_told_when_the_log_closes(place: Place):
-    log = place.open(replace_settings(limits=Limits(topic_bytes=1000), max_block_s=60.0))
+    log = place.open(replace_settings(limits=Limits(topic_bytes=5000), max_block_s=60.0))
     log.create_topic("t")
     hold_tables(log)
     for _ in range(4):

@@ -14,7 +14,7 @@ import lakelog
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome, Request
 from lakelog.transport.http import AsyncHttpTransport, HttpTransport
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 Ask = Callable[[str, Request], Outcome]
 
 
@@ -71,7 +71,10 @@ class OneShot:
             return
         with connection:
             while not self.heard.endswith(b"the end" if self.heard.startswith(b"POST") else b"\r\n\r\n"):
-                self.heard += connection.recv(1 << 16)
+                piece = connection.recv(1 << 16)
+                if not piece:
+                    return
+                self.heard += piece
             connection.sendall(self.says)
             if self.hangs:
                 self.released.wait(DEADLINE_S)
@@ -106,9 +109,10 @@ def test_the_path_of_an_address_comes_before_that_of_a_request(ask: Ask, server:
 
 
 def test_nobody_who_listens_means_not_sent(ask: Ask):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    assert isinstance(ask(address, Request("GET", "/")), NotSent)
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{nobody_listens.getsockname()[1]}"
+        assert isinstance(ask(address, Request("GET", "/")), NotSent)
 
 
 def test_a_name_that_nobody_knows_means_not_sent(ask: Ask):
@@ -134,9 +138,15 @@ def test_an_answer_that_does_not_come_whole_is_lost(ask: Ask, server: OneShot, s
     assert outcome.why
 
 
-def test_an_answer_that_does_not_come_in_time_is_lost(ask: Ask, server: OneShot):
-    server.hangs = True
-    assert isinstance(ask(server.address, Request("GET", "/", timeout_s=0.1)), AnswerLost)
+def test_an_answer_that_does_not_come_in_time_is_lost(ask: Ask):
+    for time_s in (0.1, 10.0):  # a machine that stands still for the first may not have connected
+        server = OneShot()
+        server.hangs = True
+        outcome = ask(server.address, Request("GET", "/", timeout_s=time_s))
+        server.close()
+        if server.heard:
+            break
+    assert isinstance(outcome, AnswerLost)
 
 
 def test_a_redirection_is_an_answer_and_is_not_followed(ask: Ask, server: OneShot):

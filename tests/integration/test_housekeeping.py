@@ -4,12 +4,14 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from delta_log import Log, Record, Settings
+from delta_log import Log, Record, Settings, upkeep
 from delta_log.actions import Txn
 from delta_log.conflicts import Kind
+from delta_log.errors import StorageRefused
 from delta_log.housekeeping import (
     CHECKPOINT_EVERY,
     clean_history,
@@ -24,6 +26,7 @@ from delta_log.snapshot import EPOCH_TXN, Snapshot
 from delta_log.stores import LocalStore
 from delta_log.table import Table, entry_path
 from delta_log.topic_config import TopicConfig
+from tests.support.logs import Place, values_of
 from tests.support.tables import (
     NAME,
     a_file,
@@ -88,6 +91,70 @@ def test_a_checkpoint_is_due_a_hundred_commits_after_the_last(table: Table):
     loaded = open_table(table.store)
     assert content(loaded.snapshot) == content(table.snapshot)
     assert loaded.checkpoint_version == 199
+
+
+def test_however_fast_an_owner_commits_there_are_a_hundred_to_replay_at_most():
+    with Log.open("memory://", settings=Settings(upkeep=False)) as log:
+        log.create_topic("t")
+        table = log._running.catalog.live("t").table
+        for number in range(250):
+            log.append("t", [Record(b"%d" % number)])
+            log.flush("t")
+            log.fold("t")
+            assert table.snapshot.version - table.checkpoint_version < CHECKPOINT_EVERY
+        assert table.snapshot.version > 250
+        assert [run.succeeded for run in log.statistics().jobs if run.job == "checkpoint"] == [3]
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_however_fast_an_owner_commits_files_wait_for_folds_and_nothing_waits_for_one_that_fails(
+    monkeypatch: pytest.MonkeyPatch, failing: bool
+):
+    """The background's pass is far away."""
+    monkeypatch.setattr(upkeep, "FOLLOW_EVERY_S", 3600.0)
+    monkeypatch.setattr(upkeep, "MOST_UNFOLDED", 8)
+    if failing:
+        monkeypatch.setattr(upkeep, "merge_files", mock.Mock(side_effect=StorageRefused("a fold", "a test")))
+    most = 0
+    with Log.open("memory://") as log:
+        log.create_topic("t", config={"lakelog.fold.files": 2})
+        table = log._running.catalog.live("t").table
+        for number in range(100):
+            log.append("t", [Record(b"%d" % number)])
+            log.flush("t")
+            most = max(most, table.snapshot.file_count)
+        assert values_of(log, "t") == [b"%d" % number for number in range(100)]
+    assert (most > 90) if failing else (most <= 8 + 2 * 7)
+
+
+def test_a_checkpoint_that_cannot_be_written_stops_no_commit_and_is_written_later():
+    place = Place(None)
+    log = place.open()
+    log.create_topic("t")
+    table = log._running.catalog.live("t").table
+    place.fail("put", ".checkpoint.", "refused", times=20)
+    for number in range(105):
+        log.append("t", [Record(b"%d" % number)])
+        log.flush("t")
+    assert table.checkpoint_version == -1
+    for _ in range(20):
+        log.append("t", [Record(b"more")])
+        log.flush("t")
+    assert table.checkpoint_version > 100
+    place.close()
+
+
+def test_however_fast_an_owner_commits_its_log_holds_the_history_and_little_more():
+    with Log.open("memory://", settings=Settings(upkeep=False)) as log:
+        log.create_topic("t", config={"lakelog.history.commits": 100, "file.delete.delay.ms": 0})
+        table = log._running.catalog.live("t").table
+        for number in range(450):
+            log.append("t", [Record(b"%d" % number)])
+            log.flush("t")
+            log.run_upkeep()
+            assert len(names(table, ".json")) <= 100 + CHECKPOINT_EVERY + 10
+        assert len(table.snapshot.removed) <= 100 + 10 + 10
+        assert min(names(table, ".json")) > 100
 
 
 def test_a_checkpoint_is_not_written_twice(table: Table):
@@ -224,11 +291,11 @@ def test_a_file_that_left_twice_is_kept_by_its_last_leaving(table: Table):
 def test_a_surprise_in_one_topics_upkeep_does_not_end_that_of_the_others(monkeypatch, caplog):
     cared_for: list[str] = []
 
-    def is_due(table: Table) -> bool:
-        cared_for.append(table.name)
+    def clean(live: Live, *_: object) -> int:
+        cared_for.append(live.name)
         raise ZeroDivisionError
 
-    monkeypatch.setattr("delta_log.upkeep.is_checkpoint_due", is_due)
+    monkeypatch.setattr("delta_log.upkeep.clean_history", clean)
     with Log.open("memory://", settings=Settings(upkeep=False)) as log:
         for topic in ("a", "b"):
             log.create_topic(topic)

@@ -13,7 +13,7 @@ from delta_log import Log, Record, Settings
 from delta_log.errors import RootInUse
 from delta_log.maintenance import Maintenance
 from jobs import vacuum
-from tests.support.job_stage import DAY, TOPIC, by_delta_rs, finish, now_ms, start_job
+from tests.support.job_stage import DAY, TOPIC, by_delta_rs, finish, forget_checkpoints, now_ms, start_job
 
 QUIET = Settings(upkeep=False)
 ROWS = [(number, b"%d" % number) for number in range(130)]
@@ -29,6 +29,7 @@ def root(tmp_path: Path) -> Path:
             log.append(TOPIC, [Record(value, partition=0)])
             log.flush(TOPIC)
         assert log.fold(TOPIC)
+    forget_checkpoints(made)
     (folder(made) / f"{0:020d}-job-{'a' * 32}.parquet").write_bytes(b"stray")
     long_ago = (now_ms() - 3 * DAY) / 1000
     for path in made.glob("topics/*/*/*"):
@@ -88,6 +89,27 @@ def test_a_log_that_was_shortened_in_part_can_be_read_and_is_shortened_further(r
     assert by_delta_rs(root)[0] == ROWS
     assert run(root, capsys)[1]["topics"][TOPIC]["entries_deleted"] == 91
     assert by_delta_rs(root)[0] == ROWS
+
+
+@pytest.mark.parametrize("days", [8, -8])
+def test_a_wrong_clock_is_refused_and_nothing_is_deleted(root: Path, capsys, days: int):
+    before = sorted(root.rglob("*"))
+    capsys.readouterr()
+    code = vacuum.main(["--data", str(root), "--all"], clock_ms=lambda: now_ms() + days * DAY)
+    said = capsys.readouterr()
+    assert (code, json.loads(said.out)["outcome"]) == (3, "refused")
+    assert "clock" in said.err
+    assert sorted(root.rglob("*")) == before
+    with Log.open(root, settings=QUIET):
+        """And it let go of the root."""
+
+
+def test_of_two_at_once_one_works_and_the_other_is_refused(root: Path, capsys):
+    with Maintenance.open(root).hold():
+        code, summary, lines = run(root, capsys)
+    assert (code, summary["outcome"], lines) == (3, "refused", [])
+    assert by_delta_rs(root)[0] == ROWS
+    assert run(root, capsys)[0] == 0
 
 
 def test_beside_an_owner_it_is_refused(root: Path, capsys):

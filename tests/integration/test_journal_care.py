@@ -5,8 +5,8 @@ from pathlib import Path
 from delta_log import Log, Record, Settings
 from delta_log.errors import StorageRefused
 from delta_log.journal_care import copy_forward
-from delta_log.roots import LocalRoot
-from delta_log.stores import LocalStore
+from delta_log.roots import LocalRoot, ObjectRoot
+from delta_log.stores import LocalStore, MemoryStore
 
 SEGMENT = 16 * 1024
 SETTINGS = Settings(upkeep=False, segment_bytes=SEGMENT)
@@ -16,6 +16,15 @@ SLOW = {"lakelog.commit.interval.ms": 3_600_000, "lakelog.commit.bytes": 2**31 -
 class RefusingStore(LocalStore):
     """Refuses whatever belongs to one topic, once told to."""
 
+    refused = ""
+
+    def put(self, path, data):
+        if self.refused and path.startswith(f"topics/{self.refused}/"):
+            raise StorageRefused(path, "the test says so")
+        super().put(path, data)
+
+
+class RefusingMemory(MemoryStore):
     refused = ""
 
     def put(self, path, data):
@@ -95,3 +104,27 @@ def test_segments_released_from_the_middle_are_not_taken_for_lost(tmp_path: Path
         assert "LOST" not in again.recovery
         assert values(again, "stuck") == [b"kept"]
         assert values(again, "busy")[-1] == b"last"
+
+
+def test_in_a_bucket_many_small_groups_of_a_stuck_table_become_one():
+    store = RefusingMemory()
+    log = Log.open(ObjectRoot(store, linger_ms=0), settings=SETTINGS)
+    for topic in ("stuck", "busy"):
+        log.create_topic(topic, config=SLOW)
+    store.refused = "stuck"
+    for number in range(60):
+        log.append("stuck", [Record(b"stuck %d" % number)])
+        log.append("busy", [Record(b"busy %d" % number)])
+    log.flush("busy")
+    parts = log._running
+    assert len(parts.journal.segments()) > 50
+    assert copy_forward(parts.journal, parts.writer, parts.catalog.lives(), kept_segments=50) > 50
+    assert len(parts.journal.segments()) < 5
+    log.append("stuck", [Record(b"last")])
+    crash(log)
+
+    store.refused = ""
+    with Log.open(ObjectRoot(store, linger_ms=0), settings=SETTINGS) as again:
+        assert "LOST" not in again.recovery
+        assert values(again, "stuck") == [*(b"stuck %d" % number for number in range(60)), b"last"]
+        assert values(again, "busy") == [b"busy %d" % number for number in range(60)]

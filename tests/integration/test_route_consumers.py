@@ -283,7 +283,7 @@ def test_any_request_on_an_instance_is_a_heartbeat_also_one_that_is_refused(orde
 
 
 def test_an_instance_that_is_silent_for_its_session_is_gone(orders: HttpApp):
-    ann = consumer(orders, "ann", "orders", session_timeout_ms=200)
+    ann = consumer(orders, "ann", session_timeout_ms=200)
 
     def is_gone() -> bool:
         orders.run(asyncio.sleep(0.05))

@@ -85,15 +85,16 @@ def test_what_the_disk_refuses_was_not_done(app: HttpApp, act: str):
 
 
 def test_what_the_disk_does_not_let_end_is_unknown_at_the_deadline_and_there_once_it_ends(http_place: Place):
-    with HttpApp(http_place.open(), request_timeout_ms=200) as app:
+    with HttpApp(http_place.open()) as app:
         orders(app, partitions=1)
         put(app, 3)
         with HeldWriter(app):
-            unknown = put(app, 4)
-            assert error_code(unknown) == (504, 50401)
-            assert unknown.json()["outcome"] == "unknown"
-            for path in ("/groups/g", "/groups/g/offsets", here(app, "/consumer-groups/g")):
-                assert error_code(app.get(path)) == (504, 50401)
+            with app.hurried(200):
+                unknown = put(app, 4)
+                assert error_code(unknown) == (504, 50401)
+                assert unknown.json()["outcome"] == "unknown"
+                for path in ("/groups/g", "/groups/g/offsets", here(app, "/consumer-groups/g")):
+                    assert error_code(app.get(path)) == (504, 50401)
             assert app.get("/groups").status_code == 200
             assert app.get("/metrics").status_code == 200
         assert committed(app) == [4]

@@ -13,6 +13,7 @@ import pytest
 from tests.support.http_app import HttpApp, error_code
 from tests.support.logs import Place, everything, replace_settings, values_of
 from tests.support.producing import HeldWriter, place, stored
+from tests.support.wire_serving import serve
 
 
 @pytest.fixture
@@ -42,6 +43,21 @@ def test_a_repeat_is_answered_as_the_first_was(orders: HttpApp):
     assert again.status_code == 200
     assert again.json() == {**first.json(), "duplicate": True}
     assert stored(orders) == 3
+
+
+def test_the_numbers_of_a_connection_are_read_anew_each_time(orders: HttpApp):
+    sent: tuple[tuple[str, bytes, int], ...] = (
+        ("0", b"a", 200), ("1", b"b", 200), ("2", b"c", 200), ("2", b"c", 200), ("1", b"b", 200), ("01", b"d", 422),
+        ("1", b"d", 409), ("9" * 19, b"d", 422), ("3", b"d", 200), ("3 ", b"d", 200), ("x", b"e", 422),
+        ("4", b"e", 200),
+    )  # fmt: skip
+    with serve(orders.asgi) as served, served.client() as client:
+        for sequence, value, status in sent:
+            fields = f"Producer-Id: p\r\nProducer-Epoch: 0\r\nProducer-Seq: {sequence}\r\n"
+            kind = "Content-Type: application/octet-stream\r\nContent-Length: 1\r\nLakelog-Partition: 0\r\n"
+            head = f"POST /topics/orders HTTP/1.1\r\nHost: x\r\n{kind}{fields}\r\n"
+            assert client.ask(head.encode() + value).status == status, sequence
+    assert values_of(orders.log, "orders") == [b"a", b"b", b"c", b"d", b"e"]
 
 
 def test_a_repeat_without_acks_stores_nothing_twice(orders: HttpApp):
@@ -196,11 +212,10 @@ def test_sequences_are_64_bits_long(orders: HttpApp):
 
 
 def test_a_request_whose_time_was_over_can_be_repeated_safely(http_place: Place):
-    with HttpApp(http_place.open(), request_timeout_ms=50) as app:
+    with HttpApp(http_place.open()) as app:
         app.log.create_topic("orders", 3)
         send(app, 0, "a")
-        with HeldWriter(app):
+        with HeldWriter(app), app.hurried(50):
             assert error_code(send(app, 1, "b")) == (504, 50401)
-    with HttpApp(app.log) as patient:
-        assert send(patient, 1, "b").json()["offsets"] == [place(0, 1)]
-        assert values_of(patient.log, "orders") == [b'"a"', b'"b"']
+        assert send(app, 1, "b").json()["offsets"] == [place(0, 1)]
+        assert values_of(app.log, "orders") == [b'"a"', b'"b"']

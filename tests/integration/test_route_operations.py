@@ -18,6 +18,8 @@ from delta_log.errors import NotOwner, StorageRefused, TopicClosed
 from ingest_api.access_log import AccessLog
 from ingest_api.metric_names import METRICS
 from ingest_api.metrics import OTHERS
+from ingest_api.routes_operations import place_of
+from ingest_api.settings import ServerSettings
 from ingest_api.wire.counts import WireCounts
 from tests.support.http_app import HttpApp, error_code
 from tests.support.logs import NOW, Place, damage_next_commit, eventually, hold_tables
@@ -57,8 +59,28 @@ class TestHealth:
         said = app.get("/").json()
         assert said["name"] == "lakelog"
         assert said["cluster_id"] == app.log.cluster_id
+        assert said["data"] == place_of(app.tier.settings)
         assert app.get(said["docs"]).status_code == 200
         assert app.get(said["openapi"]).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            (ServerSettings(data="/srv/shop"), "/srv/shop"),
+            (ServerSettings(data="shop"), str(Path("shop").absolute())),
+            (ServerSettings(data="s3://shop/log"), "s3://shop/log"),
+            (ServerSettings(data="s3://id:secret@shop/log?token=secret#secret"), "s3://shop/log"),
+            (
+                ServerSettings(data="s3://shop/log", store_option=(("aws_secret_access_key", "secret"),)),
+                "s3://shop/log",
+            ),
+            (ServerSettings(data="/srv/shop", memory=True), None),
+        ],
+    )
+    def test_the_root_says_where_its_tables_are_and_nothing_that_opens_a_bucket(
+        self, settings: ServerSettings, said: str | None
+    ):
+        assert place_of(settings) == said
 
     def test_karapace_s_health_check_has_its_fields(self, app: HttpApp):
         answer = app.get("/_health")
@@ -204,11 +226,11 @@ class TestMetrics:
         assert untabled == found[("lakelog_untabled_bytes",)] > 0
 
     def test_the_lag_of_a_table_is_the_age_of_what_it_does_not_have(self, app: HttpApp):
+        hold_tables(app.log)
         app.log.create_topic("orders")
         app.log.append("orders", [Record(b"1")])
         app.log.flush()
         assert scrape(app)[("lakelog_topic_table_lag_seconds", "orders")] == 0
-        hold_tables(app.log)
         app.log.append("orders", [Record(b"2")])
         first = scrape(app)[("lakelog_topic_table_lag_seconds", "orders")]
         app.log.append("orders", [Record(b"3")])

@@ -59,7 +59,7 @@ def test_to_want_what_is_there_changes_nothing(app: HttpApp):
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"partitions": 3}, "it has 1 partitions, not 3"),
+        ({"partitions": 3}, "it has 1 partition, not 3"),
         ({"configs": {"retention.ms": 5}}, "retention.ms is 1000, not 5"),
         ({"configs": {"retention.ms": None}}, "retention.ms is 1000, not 604800000"),
     ],
@@ -265,3 +265,33 @@ def test_a_trailing_slash_means_the_same_route(app: HttpApp):
     app.put("/topics/orders/")
     assert app.get("/topics/").json() == ["orders"]
     assert app.get("/topics/orders/partitions/0/").status_code == 200
+
+
+def test_the_batches_of_a_partition_are_the_files_of_its_table_in_pages(app: HttpApp):
+    app.log.create_topic("orders", 2)
+    for value in (b"one", b"two", b"three"):
+        app.log.append("orders", [Record(value, partition=1)] * 2)
+        app.log.flush("orders")
+    path = "/topics/orders/partitions/1/batches"
+    listed = app.get(path).json()["batches"]
+    files = app.log.files("orders", 1)
+    assert [(each["base_offset"], each["last_offset"], each["count"]) for each in listed] == [
+        (0, 1, 2),
+        (2, 3, 2),
+        (4, 5, 2),
+    ]
+    assert [each["position"] for each in listed] == [0, files[0].size, files[0].size + files[1].size]
+    assert [(each["file"], each["size"], each["created_ms"]) for each in listed] == [
+        (file.path, file.size, NOW) for file in files
+    ]
+    assert app.get(f"{path}?offset=3&max_batches=1").json()["batches"] == listed[1:2]
+    assert (
+        app.get(f"{path}?offset=6").json() == app.get("/topics/orders/partitions/0/batches").json() == {"batches": []}
+    )
+
+
+def test_batches_of_what_is_not_there_are_refused(app: HttpApp):
+    assert error_code(app.get("/topics/orders/partitions/0/batches")) == (404, 40401)
+    app.log.create_topic("orders", 1)
+    assert error_code(app.get("/topics/orders/partitions/1/batches")) == (404, 40402)
+    assert error_code(app.get("/topics/orders/partitions/0/batches?offset=-1")) == (422, 422)

@@ -41,13 +41,13 @@ def test_tasks_of_one_process_are_one_producer_until_one_of_them_fails():
     """A stream of many small batches leaves no trail of producers, and nobody uses numbers that may be taken."""
     with serving(None) as server:
         httpx.put(f"{server.url}/topics/t").raise_for_status()
-        options = WriteOptions(server.url, "t", 1000)
+        options = WriteOptions(server.url, "t", 60_000)
         stage([values(0, 3)], options)
         first = staging._PRODUCERS[server.url]
         stage([values(3, 5)], options)
         assert staging._PRODUCERS[server.url] is first
         with pytest.raises(UnknownTopics):
-            stage([values(0, 1)], WriteOptions(server.url, "missing", 1000))
+            stage([values(0, 1)], WriteOptions(server.url, "missing", 60_000))
         assert server.url not in staging._PRODUCERS
         stage([values(5, 6)], options)
         assert stored(server.url, "t") == list(range(6))

@@ -7,10 +7,11 @@ import pytest
 
 from delta_log.checkpoint import checkpoint_path
 from delta_log.conflicts import Kind
-from delta_log.errors import Corruption, TopicClosed
+from delta_log.errors import Corruption, StorageRefused, TopicClosed
 from delta_log.housekeeping import write_checkpoint
 from delta_log.stores import LocalStore, MemoryStore, Store
 from delta_log.table import Table, entry_path
+from tests.support.logs import Fault, TestStore
 from tests.support.tables import (
     NAME,
     append_rows,
@@ -161,6 +162,15 @@ def test_without_any_checkpoint_that_can_be_read_the_log_serves_while_it_is_whol
     with pytest.raises(Corruption, match=r"0000\.json"):
         open_table(store)
     assert caplog.text.count("checkpoint unusable") == 4
+
+
+def test_a_checkpoint_that_the_store_would_not_read_just_now_is_no_damage(store: Store):
+    table = grown(store, 3)
+    store.delete(entry(0))
+    moody = TestStore(store, lambda: 0, [Fault("read", "checkpoint.parquet", "refused")])
+    with pytest.raises(StorageRefused):
+        open_table(moody)
+    assert content(open_table(moody).snapshot) == content(table.snapshot)
 
 
 def test_names_that_are_none_of_the_logs_are_ignored(store: Store):

@@ -8,6 +8,8 @@ import pytest
 from delta_log.actions import Txn
 from delta_log.conflicts import Kind
 from delta_log.errors import Corruption, NotOwner, OutcomeUnknown, StorageRefused
+from delta_log.rewrite import replace_files
+from delta_log.snapshot import EPOCH_TXN
 from delta_log.stores import LocalStore, MemoryStore, Store
 from delta_log.stores.protocol import Blob
 from delta_log.table import Table
@@ -186,3 +188,59 @@ def test_an_entry_that_is_there_and_then_is_not_is_corruption(store: Forgetful, 
     monkeypatch.setattr(store, "create", lambda *_: False)
     with pytest.raises(Corruption, match="it was there and is gone"):
         append_rows(owner)
+
+
+def refuse_a_look_at(version: int, store: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the entry of a version, once."""
+    read, left = store.inner.read, [True]
+
+    def refuse(path: str) -> bytes:
+        if path.endswith(f"{version:020d}.json") and left:
+            left.clear()
+            raise StorageRefused(path, "the test says so")
+        return read(path)
+
+    monkeypatch.setattr(store, "read", refuse, raising=False)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_who_cannot_look_who_was_faster_does_not_know_that_it_was_not_himself(behind, store, owner, monkeypatch):
+    """Else the files of a commit that was made would be taken for nobody's, and go."""
+    file = a_file(0)
+    store.put(owner.path(file.path), b"rows")
+    store.lost = ["answer"]
+    refuse_a_look_at(2 if behind else 1, store, monkeypatch)
+    with pytest.raises(OutcomeUnknown):
+        replace_files(owner, "topic", [], [file], lambda: 0, data_change=True)
+    assert open_table(store).snapshot.has_file(file.path)
+    assert store.read(owner.path(file.path)) == b"rows"
+
+
+@pytest.mark.parametrize("looked_at", [1, 2])
+def test_an_append_whose_author_could_not_be_looked_at_is_made_once(looked_at, store, owner, monkeypatch):
+    file = a_file(0)
+    store.lost = ["answer"]
+    refuse_a_look_at(looked_at, store, monkeypatch)
+    with pytest.raises(OutcomeUnknown):
+        owner.commit(Kind.APPEND, lambda _: append(file, commit_id="mine"), commit_id="mine")
+    assert owner.commit(Kind.APPEND, lambda _: append(file, commit_id="mine"), commit_id="mine") == 1
+    assert entries(owner) == 2
+
+
+def test_what_was_made_is_not_called_refused_because_another_owner_came_behind_it(store, owner, monkeypatch):
+    """The next call says that we must stop."""
+    file = a_file(0)
+    store.put(owner.path(file.path), b"rows")
+    create = store.create
+
+    def lose_and_be_replaced(path: str, data: Blob) -> bool:
+        monkeypatch.setattr(store, "create", create)
+        assert create(path, data)
+        commit(open_table(store, epoch=2), [info("another"), Txn(EPOCH_TXN, 2)], Kind.CONFIG)
+        raise OutcomeUnknown(path, "the test says so")
+
+    monkeypatch.setattr(store, "create", lose_and_be_replaced)
+    assert replace_files(owner, "topic", [], [file], lambda: 0, data_change=True) == 1
+    assert store.read(owner.path(file.path)) == b"rows"
+    with pytest.raises(NotOwner):
+        owner.follow()

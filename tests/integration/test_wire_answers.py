@@ -5,11 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-from ingest_api.wire import WireLimits
 from ingest_api.wire.asgi import AT_ONCE
-from tests.support.raw_http import GET, LOOPS, OLD, RawClient, Recorder, answering, piece, reply, serve, start, wait_for
-
-PATIENT = WireLimits(sweep_s=0.05)
+from tests.support.raw_http import GET, OLD, RawClient
+from tests.support.serving import wait_for
+from tests.support.wire_serving import LOOPS, Recorder, answering, piece, reply, serve, start
 
 
 @pytest.fixture(params=LOOPS)
@@ -19,7 +18,7 @@ def loop(request):
 
 def test_an_app_sees_the_request_as_asgi_has_it(loop):
     app = Recorder()
-    with serve(app, loop, PATIENT) as served, served.client() as client:
+    with serve(app, loop) as served, served.client() as client:
         client.ask(b"GET /a%2Fb%20%C3%A9%FF?x=%201 HTTP/1.1\r\nHost: h\r\nX-Thing: A\r\nX-Thing: b\r\n\r\n")
         scope = app.scopes[0]
         assert scope["client"] == client.socket.getsockname()
@@ -64,7 +63,7 @@ def test_what_one_request_does_to_its_headers_does_not_meet_the_next():
 
 
 def test_requests_with_the_head_of_the_one_before_are_told_apart_by_their_bodies(loop):
-    with serve(Recorder(), loop, PATIENT) as served, served.client() as client:
+    with serve(Recorder(), loop) as served, served.client() as client:
         for body in (b"abc", b"def", b"ghi"):
             request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n" + body
             assert client.ask(request).body == b"POST / " + body
@@ -253,14 +252,14 @@ def test_an_expectation_of_http_1_0_means_nothing():
 
 
 def test_an_answer_before_the_body_ended_reaches_a_client_that_is_still_sending(loop):
-    with serve(answering(start(413), piece(b"too large")), loop, PATIENT) as served, served.client() as client:
+    with serve(answering(start(413), piece(b"too large")), loop) as served, served.client() as client:
         client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n")
         client.send(b"a" * 8_000_000 + GET)
         answer = client.read_answer()
         assert (answer.status, answer.body) == (413, b"too large")
         assert answer.headers["connection"] == "close"
         assert client.read_to_end() == b""
-        assert served.counts.requests == 1
+        wait_for(lambda: served.counts.requests == 1)
 
 
 def test_after_the_answer_an_app_that_goes_on_does_not_hold_up_the_next_request(loop):
@@ -314,6 +313,7 @@ def test_counts_tell_what_happened():
             client.ask(GET)
             client.ask(GET)
             counts = served.counts
+            wait_for(lambda: counts.requests == 2)
             assert (counts.open, counts.accepted, counts.requests, counts.bytes_in) == (1, 1, 2, 2 * len(GET))
             assert counts.bytes_out == 2 * len(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nGET / ")
             assert served.state.total_requests == 2

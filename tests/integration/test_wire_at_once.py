@@ -3,7 +3,9 @@
 import pytest
 
 from ingest_api.wire.asgi import AT_ONCE
-from tests.support.raw_http import GET, LOOPS, reply, serve, wait_for
+from tests.support.raw_http import GET
+from tests.support.serving import wait_for
+from tests.support.wire_serving import LOOPS, reply, serve
 
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"
 FIELDS = b"x-thing: a\r\n"

@@ -10,7 +10,7 @@ from uvicorn.server import ServerState
 
 from ingest_api.wire import WireCounts, WireLimits, protocol_class
 from tests.support.http_streams import cut_streams
-from tests.support.raw_http import LOOPS, Recorder
+from tests.support.wire_serving import LOOPS, Recorder
 
 
 class Config:
@@ -24,7 +24,7 @@ class Config:
 def connected(loop, app):
     """A connection in a loop that runs only when it is told to: its counts, and the other end."""
     counts, state = WireCounts(), ServerState()
-    kind = protocol_class(WireLimits(), counts)
+    kind = protocol_class(WireLimits(), counts, lambda: 0.0)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)

@@ -5,7 +5,9 @@ import logging
 
 import pytest
 
-from tests.support.raw_http import GET, LOOPS, OLD, Cut, answering, piece, reply, serve, start, wait_for
+from tests.support.raw_http import GET, OLD, Cut
+from tests.support.serving import wait_for
+from tests.support.wire_serving import LOOPS, answering, piece, reply, serve, start
 
 
 @pytest.fixture(params=LOOPS)
@@ -62,7 +64,7 @@ def test_an_answer_that_breaks_off_is_never_taken_for_whole(loop, caplog, app):
         with pytest.raises(Cut):
             client.ask(GET)
         assert wait_for(lambda: served.counts.cut["unfinished"]) == 1
-        assert served.counts.open == 0
+        wait_for(lambda: served.counts.open == 0)
 
 
 MISREAD = {

@@ -9,10 +9,11 @@ import threading
 import pytest
 import uvicorn
 
-from ingest_api.wire import WireLimits, protocol_class
-from tests.support.raw_http import GET, LOOPS, RawClient, Recorder, reply, serve, wait_for
+from ingest_api.wire import protocol_class
+from tests.support.raw_http import DEADLINE_S, GET, RawClient
+from tests.support.serving import wait_for
+from tests.support.wire_serving import LOOPS, Recorder, reply, serve
 
-PATIENT = WireLimits(sweep_s=0.05, linger_s=0.3)
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
 
 
@@ -61,7 +62,7 @@ def close(client):
 @pytest.mark.parametrize("leave", [close, reset])
 def test_what_a_client_sent_whole_is_done_though_it_left(loop, leave):
     app = Waiting()
-    with serve(app.produce, loop, PATIENT) as served:
+    with serve(app.produce, loop) as served:
         client = served.client()
         client.send(POST)
         wait_for(lambda: app.at_work)
@@ -78,7 +79,7 @@ def test_what_a_client_sent_whole_is_done_though_it_left(loop, leave):
 @pytest.mark.parametrize("leave", [close, reset])
 def test_an_app_that_waits_learns_that_its_client_left(loop, leave):
     app = Waiting()
-    with serve(app.follow, loop, PATIENT) as served:
+    with serve(app.follow, loop) as served:
         client = served.client()
         client.send(GET)
         wait_for(lambda: app.at_work)
@@ -90,7 +91,7 @@ def test_an_app_that_waits_learns_that_its_client_left(loop, leave):
 @pytest.mark.parametrize("leave", [close, reset])
 def test_half_a_body_is_never_taken_for_a_whole_one(loop, leave):
     app = Recorder()
-    with serve(app, loop, PATIENT) as served:
+    with serve(app, loop) as served:
         client = served.client()
         client.send(POST[:-1])
         wait_for(lambda: app.scopes)
@@ -101,7 +102,7 @@ def test_half_a_body_is_never_taken_for_a_whole_one(loop, leave):
 
 def test_half_a_chunked_body_is_never_taken_for_a_whole_one(loop):
     app = Recorder()
-    with serve(app, loop, PATIENT) as served, served.client() as client:
+    with serve(app, loop) as served, served.client() as client:
         client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n")
         client.finish()
         assert client.read_to_end() == b""
@@ -111,7 +112,7 @@ def test_half_a_chunked_body_is_never_taken_for_a_whole_one(loop):
 
 def test_an_app_learns_of_a_refused_body_at_once_though_the_client_stays(loop):
     app = Recorder()
-    with serve(app, loop, PATIENT, linger_s=60.0) as served, served.client() as client:
+    with serve(app, loop) as served, served.client() as client:
         client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
         wait_for(lambda: app.scopes)
         assert client.ask(b"g").status == 400
@@ -120,7 +121,7 @@ def test_an_app_learns_of_a_refused_body_at_once_though_the_client_stays(loop):
 
 
 def test_who_has_sent_all_may_say_so_and_still_reads_its_answers(loop):
-    with serve(Recorder(), loop, PATIENT) as served, served.client() as client:
+    with serve(Recorder(), loop) as served, served.client() as client:
         client.send(POST + GET + GET)
         client.finish()
         assert client.read_answer().body == b"POST / abc"
@@ -132,7 +133,7 @@ def test_who_has_sent_all_may_say_so_and_still_reads_its_answers(loop):
 
 def test_half_a_head_is_nothing(loop):
     app = Recorder()
-    with serve(app, loop, PATIENT) as served, served.client() as client:
+    with serve(app, loop) as served, served.client() as client:
         client.send(GET + GET[:-3])
         client.finish()
         assert client.read_answer().status == 200
@@ -151,7 +152,7 @@ def test_an_endless_stream_to_nobody_lets_others_have_their_turn(loop):
         while not gone:
             await send({"type": "http.response.body", "body": b"x", "more_body": True})
 
-    with serve(app, loop, PATIENT) as served:
+    with serve(app, loop) as served:
         client = served.client()
         client.send(GET)
         client.read_until(b"\r\nx\r\n")
@@ -170,7 +171,7 @@ def test_a_sender_that_waits_for_room_is_let_go_when_its_reader_left(loop):
         await reply(send, b"x" * 30_000_000)
         over.append(True)
 
-    with serve(app, loop, PATIENT) as served:
+    with serve(app, loop) as served:
         client = served.client(receive_buffer=4096)
         client.send(GET)
         client.read_exactly(1000)
@@ -181,7 +182,7 @@ def test_a_sender_that_waits_for_room_is_let_go_when_its_reader_left(loop):
 
 def test_a_server_that_leaves_closes_idle_connections_and_finishes_what_runs(loop):
     app = Waiting()
-    with serve(app.produce, loop, PATIENT) as served:
+    with serve(app.produce, loop) as served:
         idle, half, busy, sending = (served.client() for _ in range(4))
         half.send(GET[:10])
         busy.send(POST + POST)
@@ -198,10 +199,10 @@ def test_a_server_that_leaves_closes_idle_connections_and_finishes_what_runs(loo
             assert answer.body == b"stored"
             assert answer.headers["connection"] == "close"
             assert client.read_to_end() == b""
-        wait_for(lambda: served.counts.open == 0)
-        assert app.done == 2
         for client in (idle, half, busy, sending):
             client.socket.close()
+        wait_for(lambda: served.counts.open == 0)
+        assert app.done == 2
 
 
 def test_a_stream_that_began_before_the_server_leaves_ends_properly_and_then_its_connection(loop):
@@ -213,7 +214,7 @@ def test_a_stream_that_began_before_the_server_leaves_ends_properly_and_then_its
         await app.go_on.wait()
         await send({"type": "http.response.body", "body": b"y"})
 
-    with serve(stream, loop, PATIENT) as served, served.client() as client:
+    with serve(stream, loop) as served, served.client() as client:
         client.send(GET)
         client.read_until(b"1\r\nx\r\n")
         served.shutdown()
@@ -226,7 +227,7 @@ def test_it_runs_under_uvicorn_which_waits_for_what_runs(loop, caplog):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app.produce, http=protocol_class(PATIENT), loop=loop, lifespan="off", log_config=None, server_header=False,
+        app.produce, http=protocol_class(), loop=loop, lifespan="off", log_config=None, server_header=False,
         proxy_headers=False, interface="asgi3", access_log=False,
     )  # fmt: skip
     server = uvicorn.Server(config)
@@ -246,14 +247,14 @@ def test_it_runs_under_uvicorn_which_waits_for_what_runs(loop, caplog):
             assert (answer.status, answer.body) == (200, b"stored")
             assert "date" in answer.headers
             assert "server" not in answer.headers
-        thread.join(10)
+        thread.join(DEADLINE_S)
         assert not thread.is_alive()
     assert server.server_state.total_requests == 1
 
 
 def test_a_task_that_the_server_cancels_says_that_the_outcome_is_unknown(loop):
     app = Waiting()
-    with serve(app.produce, loop, PATIENT) as served, served.client() as client:
+    with serve(app.produce, loop) as served, served.client() as client:
         client.send(POST)
         wait_for(lambda: app.at_work)
 

@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-from ingest_api.wire import WireLimits
-from tests.support.raw_http import GET, LOOPS, RawClient, Recorder, reply, serve, wait_for
+from tests.support.raw_http import GET, RawClient
+from tests.support.serving import wait_for
+from tests.support.wire_serving import LOOPS, PATIENT, Recorder, fill, reply, serve
 
 KIB = 1024
-PATIENT = WireLimits(sweep_s=0.05, linger_s=0.3)
 #: What one read of the loop may bring at once.
 ONE_READ = 256 * KIB
 
@@ -19,16 +19,6 @@ ONE_READ = 256 * KIB
 @pytest.fixture(params=LOOPS)
 def loop(request):
     return request.param
-
-
-def fill(client, data=b"a" * 65536):
-    """Send until nobody takes any more."""
-    client.socket.settimeout(0.3)
-    try:
-        while True:
-            client.send(data)
-    except TimeoutError:
-        client.socket.settimeout(10.0)
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 900000000", b"Transfer-Encoding: chunked"])
@@ -41,12 +31,12 @@ def test_a_body_that_nobody_reads_stays_with_the_client(loop, framing):
         sizes.extend([len((await receive())["body"]) for _ in range(100)])
         await reply(send, b"enough")
 
-    with serve(app, loop, PATIENT) as served, served.client() as client:
+    with serve(app, loop) as served, served.client() as client:
         client.send(b"POST / HTTP/1.1\r\nHost: x\r\n%b\r\n\r\n" % framing)
         if b"chunked" in framing:
             client.send(b"%x\r\n" % 900_000_000)
-        fill(client)
-        (connection,) = served.state.connections
+        fill(served, client)
+        connection = served.connection()
         assert connection._exchange.unread <= PATIENT.unread_bytes + ONE_READ + 64 * KIB
         before = served.counts.bytes_in
 
@@ -67,10 +57,10 @@ def test_tiny_pieces_count_for_what_they_take():
     async def app(scope, receive, send):
         await asyncio.Event().wait()
 
-    with serve(app, limits=PATIENT, unread_bytes=6400) as served, served.client() as client:
+    with serve(app, unread_bytes=6400) as served, served.client() as client:
         head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\n"
         client.send(head)
-        (connection,) = wait_for(lambda: list(served.state.connections))
+        connection = served.connection()
         for number in range(99):
             assert not connection._reading_paused
             client.send(b"a")
@@ -85,10 +75,10 @@ def test_requests_sent_ahead_stay_with_the_client(loop):
         await at_work.wait()
         await reply(send, b"x")
 
-    with serve(app, loop, PATIENT) as served, served.client() as client:
+    with serve(app, loop) as served, served.client() as client:
         client.send(GET)
-        fill(client, GET * 1000)
-        (connection,) = served.state.connections
+        fill(served, client, GET * 1000)
+        connection = served.connection()
         assert connection._reader.ahead <= PATIENT.ahead_bytes + ONE_READ
         assert served.counts.requests == 0
         assert len(served.state.tasks) == 1
@@ -103,9 +93,9 @@ def test_an_answer_that_nobody_reads_stays_with_the_app(loop):
             await send({"type": "http.response.body", "body": b"x" * 64 * KIB, "more_body": True})
             sent.append(64 * KIB)
 
-    with serve(app, loop, PATIENT) as served, served.client(receive_buffer=65536) as client:
+    with serve(app, loop) as served, served.client(receive_buffer=65536) as client:
         client.send(GET)
-        (connection,) = wait_for(lambda: list(served.state.connections))
+        connection = served.connection()
         wait_for(lambda: connection._outlet.paused)
         stopped_at = len(sent)
         assert connection._transport.get_write_buffer_size() <= PATIENT.unsent_bytes + 65 * KIB
@@ -120,7 +110,7 @@ def test_a_large_whole_answer_holds_its_sender_until_it_is_taken(loop):
         await reply(send, b"x" * 20_000_000)
         over.append(True)
 
-    with serve(app, loop, PATIENT) as served, served.client(receive_buffer=65536) as client:
+    with serve(app, loop) as served, served.client(receive_buffer=65536) as client:
         client.send(GET)
         client.read_until(b"\r\n\r\n")
         client.read_exactly(1_000_000)
@@ -136,9 +126,9 @@ def test_answers_to_requests_sent_ahead_do_not_pile_up(loop):
         app.seen.append((scope["method"], b"", b""))
         await reply(send, b"x" * 500_000)
 
-    with serve(large, loop, PATIENT) as served, served.client(receive_buffer=65536) as client:
+    with serve(large, loop) as served, served.client(receive_buffer=65536) as client:
         client.send(GET * 60)
-        (connection,) = wait_for(lambda: list(served.state.connections))
+        connection = served.connection()
         wait_for(lambda: connection._outlet.paused)
         assert len(app.seen) < 30
         assert connection._transport.get_write_buffer_size() <= PATIENT.unsent_bytes + 500 * KIB
@@ -152,7 +142,7 @@ def test_many_slow_readers_take_a_bounded_piece_of_memory_each():
         for _ in range(1000):
             await send({"type": "http.response.body", "body": b"x" * 64 * KIB, "more_body": True})
 
-    with serve(app, limits=PATIENT, unsent_bytes=64 * KIB) as served:
+    with serve(app, unsent_bytes=64 * KIB) as served:
         clients = [served.client(receive_buffer=65536) for _ in range(100)]
         for client in clients:
             client.send(GET)
@@ -164,7 +154,7 @@ def test_many_slow_readers_take_a_bounded_piece_of_memory_each():
 
 
 def test_one_connection_too_many_is_told_so_and_the_others_go_on(loop):
-    with serve(Recorder(), loop, PATIENT, connections=2) as served:
+    with serve(Recorder(), loop, connections=2) as served:
         clients = [served.client() for _ in range(2)]
         for client in clients:
             client.ask(GET)
@@ -184,7 +174,7 @@ def test_one_connection_too_many_is_told_so_and_the_others_go_on(loop):
 
 
 def test_a_crowd_past_the_bound_is_not_even_answered():
-    with serve(Recorder(), limits=PATIENT, connections=1, linger_s=60.0) as served:
+    with serve(Recorder(), connections=1) as served:
         first = served.client()
         first.ask(GET)
         second = served.client()
@@ -192,7 +182,7 @@ def test_a_crowd_past_the_bound_is_not_even_answered():
         # The reset may even come while it connects.
         with suppress(ConnectionResetError), served.client() as third:
             assert third.is_ended()
-        assert served.counts.cut["crowd"] == 1
+        wait_for(lambda: served.counts.cut["crowd"] == 1)
         assert first.ask(GET).status == 200
         first.socket.close()
         second.socket.close()

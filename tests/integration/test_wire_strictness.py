@@ -1,12 +1,11 @@
 """What is not sound HTTP is refused by name, and nothing behind it is ever executed."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from ingest_api.wire import WireLimits
-from tests.support.raw_http import GET, LOOPS, Recorder, serve
+from tests.support.raw_http import GET
+from tests.support.wire_serving import LOOPS, Recorder, serve
 
 BEHIND = b"GET /behind HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -165,7 +164,7 @@ ACCEPTED = {
 @pytest.fixture(params=LOOPS, scope="module")
 def strict(request):
     app = Recorder()
-    with serve(app, request.param, WireLimits(sweep_s=0.05)) as served:
+    with serve(app, request.param) as served:
         yield served, app
 
 
@@ -214,8 +213,7 @@ def test_a_refusal_is_counted_by_its_reason():
 
 
 def test_a_client_that_is_still_sending_reads_its_refusal():
-    limits = replace(WireLimits(), sweep_s=0.05)
-    with serve(Recorder(), limits=limits) as served, served.client() as client:
+    with serve(Recorder()) as served, served.client() as client:
         client.send(head(b"Content-Length: 4000000", b"Content-Length: 4000000"))
         client.send(b"a" * 4_000_000)
         assert client.read_answer().status == 400

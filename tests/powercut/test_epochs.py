@@ -4,10 +4,12 @@ import shutil
 import textwrap
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
+from delta_log.producers import Producers
 from tests.support import bumping_worker
 from tests.support.killing import Worker
 from tests.support.logs import fold_producers
@@ -22,9 +24,9 @@ def check_epochs(root: Path, given: dict[str, int]) -> None:
             assert log.init_producer(name).epoch > epoch, f"{name} was given {epoch} before"
 
 
-def run_and_kill(root: Path, worker: Path) -> dict[str, int]:
+def run_and_kill(root: Path, worker: Path, after: int = 60) -> dict[str, int]:
     process = Worker(root, 0, worker=worker)
-    events = process.run(kill_after=60)
+    events = process.run(kill_after=after)
     assert process.was_killed, process.story
     counted = Counter((name, epoch) for _, name, epoch in events)
     assert set(counted.values()) == {1}, "an epoch was handed out twice"
@@ -49,10 +51,10 @@ def test_a_kill_shows_the_loss_where_epochs_are_not_journaled(tmp_path: Path):
             from delta_log.sequencer import Sequencer
             from tests.support import bumping_worker
 
-            def bump(sequencer, group, name, now_ms):
-                row = sequencer.producers.decide_bump(name, now_ms)
+            def bump(sequencer, group, bump):
+                row = sequencer.producers.decide_bump(bump.producer_id, bump.timestamp_ms, bump.floor)
                 sequencer.producers.replay(row)
-                return row.epoch
+                bump.opened = row.epoch
 
             Sequencer.bump = bump
             bumping_worker.main(sys.argv[1])
@@ -62,6 +64,36 @@ def test_a_kill_shows_the_loss_where_epochs_are_not_journaled(tmp_path: Path):
     given = run_and_kill(tmp_path / "root", script)
     with pytest.raises(AssertionError, match="was given"):
         check_epochs(tmp_path / "root", given)
+
+
+BEGINNING = """
+import sys, threading
+
+from tests.support import bumping_worker
+
+turns = iter(range(20))
+
+def begin(log, name):
+    if name == "two" or next(turns, None) is None:
+        threading.Event().wait()
+    return log.transactions.begin(name).epoch
+
+bumping_worker.main(sys.argv[1], begin)
+"""
+
+
+def test_the_epochs_of_transactions_survive_a_kill_though_most_of_them_were_written_nowhere(tmp_path: Path):
+    script, root = tmp_path / "beginning_worker.py", tmp_path / "root"
+    script.write_text(BEGINNING)
+    for turn in range(2):
+        given = run_and_kill(root, script, after=20)
+        shutil.copytree(root, tmp_path / f"copy-{turn}")
+        with (
+            mock.patch.object(Producers, "close_reserved", return_value=None),
+            pytest.raises(AssertionError, match="was given"),
+        ):
+            check_epochs(tmp_path / f"copy-{turn}", given)
+        check_epochs(root, given)
 
 
 class NeverSyncsTheJournal(RecordingDisk):

@@ -102,13 +102,11 @@ def record(disk: RecordingDisk, turns: int, seed: int) -> Work:
     return work
 
 
-@pytest.mark.timeout(300)
 def test_nothing_that_was_promised_is_lost_when_the_power_goes(tmp_path: Path):
     work = record(RecordingDisk(tmp_path / "root"), 40, SEED)
     assert work.losses(tmp_path, cuts=CUTS, seed=SEED) == []
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("life", range(2))
 def test_nothing_is_lost_when_the_power_goes_after_a_kill(tmp_path: Path, life: int):
     """What a killed life left unsynced lies in the page cache: the next one finds it, and must not rely on it."""

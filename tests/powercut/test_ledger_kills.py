@@ -1,6 +1,7 @@
 """kill -9 of a process that keeps a ledger: every promise holds, and no unit is there by half."""
 
 import textwrap
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -67,12 +68,17 @@ class Promises:
 
 
 def test_what_was_promised_survives_kills_at_random_moments(tmp_path: Path):
+    """Three of them, and more where not all of the threads have had their turns by then."""
     promises = Promises()
-    for kill_after in (300, 777, 150):
-        promises.run(tmp_path / "root", kill_after=kill_after)
-        promises.check(tmp_path / "root")
-    assert min(promises.turns.get(name, 0) for name in ("one", "two", "loop")) > 20
-    assert len(promises.records) > 20
+
+    def fewest() -> int:
+        return min(*(promises.turns.get(name, 0) for name in ("one", "two", "loop")), len(promises.records))
+
+    for number, kill_after in enumerate((300, 777, 150, *repeat(300, 10))):
+        if number < 3 or fewest() <= 20:
+            promises.run(tmp_path / "root", kill_after=kill_after)
+            promises.check(tmp_path / "root")
+    assert fewest() > 20
 
 
 def test_what_was_promised_survives_kills_in_a_row_that_nobody_looks_after(tmp_path: Path):

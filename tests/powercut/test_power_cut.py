@@ -7,13 +7,11 @@ import pytest
 from tests.support.cuts import CUTS, SEED, check_cuts, record, record_killed
 
 
-@pytest.mark.timeout(300)
 def test_nothing_that_was_promised_is_lost_when_the_power_goes(tmp_path: Path):
     recording = record(tmp_path / "root", turns=40, seed=SEED)
     assert check_cuts(recording, tmp_path, cuts=CUTS, seed=SEED) == []
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("life", range(3))
 def test_nothing_is_lost_when_the_power_goes_after_a_kill(tmp_path: Path, life: int):
     """A kill leaves what nobody synced in the page cache, where the next life finds it and may rely on it."""

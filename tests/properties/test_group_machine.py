@@ -19,7 +19,9 @@ from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, dec
 from consumer_groups.decision import Decision, hear
 from consumer_groups.errors import Fenced, GroupError
 from consumer_groups.expiry import decide_expiry, next_deadline
+from consumer_groups.giving_up import GiveUp, Spot, decide_giving_up, plan_giving_up
 from consumer_groups.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
+from consumer_groups.offset_records import beneath
 from consumer_groups.options import Options
 from consumer_groups.polling import Fetch, Poll, Taken, decide_delivery, decide_fetch, decide_idle, decide_poll
 from consumer_groups.records import OffsetRecord
@@ -48,6 +50,7 @@ OPTIONS = st.builds(
     max_poll_interval_ms=st.sampled_from([4000, 30_000]),
     rebalance_timeout_ms=st.sampled_from([2000, 20_000]),
     group_instance_id=st.sampled_from([None, None, "s1", "s2"]),
+    max_delivery_attempts=st.sampled_from([None, -1, 1, 2, 2]),
     partition_assignment_strategy=st.sampled_from([("range",), ("roundrobin",), ("sticky",)]),
 )
 SUBSCRIPTIONS = st.sampled_from([("topics", TOPICS)] * 3 + [("topics", ("a",)), ("pattern", "a|b"), ("pattern", "b")])
@@ -113,7 +116,8 @@ class GroupMachine(RuleBasedStateMachine):
                 case "join":
                     self._join(options, subscription, exact=yes, reuse=also)
                 case "leave":
-                    self._ask(client, decide_leave, Leave(client.name, for_good=yes, **client.says), done=True)
+                    leave = Leave(client.name, for_good=yes, failed=also, **client.says)
+                    self._ask(client, decide_leave, leave, done=not also)
                     client.alive = False
                 case "crash":  # from now on whatever it does is done by a zombie
                     self._die(client)
@@ -146,7 +150,7 @@ class GroupMachine(RuleBasedStateMachine):
         self._ask(client, decide_join, Join(client.name, options))
         # of two with one name, only a generation tells the old from the new
         known = [each for each in self.clients if each.exact or each.name != client.name]
-        self.clients = [*known[-4:], client]
+        self.clients = self.world.clients = [*known[-4:], client]
         self._subscribe(client, subscription)
 
     def _subscribe(self, client: Client, subscription: tuple[str, Any]) -> None:
@@ -186,6 +190,9 @@ class GroupMachine(RuleBasedStateMachine):
         if plan.lookups:
             fetch = Fetch(client.name, found={each.partition: None for each in plan.lookups})
             plan = world.do(decide_fetch(world.group, fetch, world.cluster, world.ends, world.now), client)
+        for each in plan.spoiled:
+            assert (*world.spot(each.partition), each.offset) in world.alone, "it was never given alone"
+            self._give_up(client, each.partition, {each.offset})
         client.plan = plan
 
     def _end_poll(self, client: Client, most: int, *, lose: bool) -> None:
@@ -193,7 +200,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert plan is not None
         client.plan = None
         taken = [
-            Taken(read, min(read.offset + most, world.ends[read.partition].end_offset))
+            Taken(read, min(read.offset + most, world.ends[read.partition].end_offset, read.limit or 2**63))
             for read in plan.reads[:3]
             if read.partition in world.ends and read.offset < world.ends[read.partition].end_offset
         ]
@@ -274,6 +281,43 @@ class GroupMachine(RuleBasedStateMachine):
             assert not fenced, f"{client.name} committed {each} as of {oldest}; {reader} read it in {epoch}"
         world.do(decision, client, done=True)
 
+    @precondition(lambda self: self.world.ends)
+    @rule(which=WHICH, where=WHERE, ahead=st.sets(st.integers(-1, 3), min_size=1, max_size=3))
+    def give_up(self, which: int, where: int, ahead: set[int]) -> None:
+        """Near what is next in line; an owner may, and only an owner."""
+        client, partition = self.client(which), self.partition(where)
+        line = beneath(self.world.group, *self.world.spot(partition)) or 0
+        end = self.world.ends[partition].end_offset
+        with suppress(WriteFailed, GroupError):
+            self._give_up(client, partition, {line + each for each in ahead if line + each < end} or {end})
+
+    give_up_again = give_up
+
+    def _give_up(self, client: Client, partition: TopicPartition, offsets: set[int]) -> None:
+        """What is next in line is passed, what is not is marked, and nothing else is passed by it."""
+        world, group = self.world, self.world.group
+        seen, spot = world.at(partition), world.spot(partition)
+        known, before = set(group.skips.get(spot, ())), beneath(group, *spot)
+        command = GiveUp(client.name, {Spot(partition, each): "" for each in offsets}, client.says.get("generation"))
+        planned = plan_giving_up(group, command, world.cluster, world.ends)
+        assert {at.offset for _, at in planned.attempts} == offsets - known, "a repeat copies nothing"
+        decision = decide_giving_up(group, command, planned, world.cluster, world.ends, world.now)
+        excused = seen.excused
+        seen.excused = excused | offsets
+        try:
+            world.do(decision, client)
+        except WriteFailed:
+            seen.excused = excused
+            raise
+        after = beneath(world.group, *spot)
+        passed = set(range(before or 0, after or 0))
+        assert passed <= offsets | known, "others are passed"
+        assert before not in offsets - known or before in passed, "what is next in line is passed"
+        seen.dead |= offsets
+        seen.buried |= offsets
+        seen.dead -= set(range(after or 0)) - set(world.group.skips.get(spot, ()))
+        assert set(world.group.skips.get(spot, ())) >= seen.dead, "what is not passed is marked"
+
     def _commit_anything(self, client: Client, partition: TopicPartition, offset: int) -> None:
         """The present owner may commit what it likes within the log."""
         world = self.world
@@ -301,6 +345,8 @@ class GroupMachine(RuleBasedStateMachine):
                 decision = decide_put_offsets(world.group, given, world.cluster, world.ends, world.now)
                 world.at(self.partition(where)).excused |= set(range(offset))
                 world.do(decision)
+                world.at(self.partition(where)).dead.clear()
+                world.at(self.partition(where)).buried.clear()
             else:
                 self._forget(delete=what == "delete group")
 
@@ -334,6 +380,9 @@ class GroupMachine(RuleBasedStateMachine):
             assert not world.group.table
             for seen in world.seen.values():
                 seen.base, seen.reader = None, ("", -1)
+                seen.dead.clear()
+                seen.buried.clear()
+                seen.committed = 0
 
     @rule(ms=st.sampled_from([1, 400, 1500, 1500, 5000, 12_000]), all_beat=st.booleans())
     def time_passes(self, ms: int, all_beat: bool) -> None:

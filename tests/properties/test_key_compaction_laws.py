@@ -2,33 +2,20 @@
 
 from dataclasses import replace
 
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_log.key_compaction import (
     KeyCompactionLimits,
     TombstoneMark,
-    latest_offsets,
     plan_key_compaction,
-    surviving,
 )
 from delta_log.types import DataFile
 from tests.support.data_files import merged
+from tests.support.key_entries import surviving_offsets
 
 KEYS = st.none() | st.sampled_from([b"", b"a", b"b", b"c"])
 ROWS = st.lists(st.tuples(KEYS, st.none() | st.sampled_from([b"", b"x"])), max_size=30)
-
-
-def table(rows: dict[int, tuple[bytes | None, bytes | None]]) -> pa.Table:
-    return pa.table(
-        {
-            "offset": pa.array(list(rows), pa.int64()),
-            "timestamp": pa.array([0] * len(rows), pa.timestamp("us", "UTC")),
-            "key": pa.array([key for key, _ in rows.values()], pa.binary()),
-            "value": pa.array([value for _, value in rows.values()], pa.binary()),
-        }
-    )
 
 
 @given(ROWS, st.integers(0, 30), st.integers(0, 30))
@@ -40,9 +27,8 @@ def test_survivors_are_those_of_a_plain_dict(rows, dirty_from, tombstones_below)
         for offset, (key, value) in numbered.items()
         if key is None or (offset >= newest.get(key, 0) and (value is not None or offset >= tombstones_below))
     ]
-    whole = table(numbered)
-    mask = surviving(whole, latest=latest_offsets(whole.slice(dirty_from)), tombstones_below=tombstones_below)
-    assert whole.filter(mask).column("offset").to_pylist() == expected
+    rows = [(offset, *row) for offset, row in numbered.items()]
+    assert surviving_offsets(rows, dirty_from=dirty_from, tombstones_below=tombstones_below) == expected
 
 
 def values(rows: dict[int, tuple[bytes | None, bytes | None]]) -> dict[bytes, bytes]:
@@ -78,10 +64,9 @@ def test_a_life_of_passes_never_changes_what_readers_end_with_nor_drops_a_tombst
         plan = plan_key_compaction(files, dirty_from=dirty_from, mark=mark, **facts)
         if plan is None:
             continue
-        before = table(live)
-        dirty = before.slice(sum(offset < plan.dirty[0].base_offset for offset in live))
-        mask = surviving(before, latest=latest_offsets(dirty), tombstones_below=plan.tombstones_below)
-        kept = before.filter(mask).column("offset").to_pylist()
+        before = [(offset, *row) for offset, row in live.items()]
+        dirty = plan.dirty[0].base_offset
+        kept = surviving_offsets(before, dirty_from=dirty, tombstones_below=plan.tombstones_below)
         for offset in live.keys() - set(kept):
             key, value = live[offset]
             replaced = any(live[later][0] == key for later in live if later > offset)

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log import Record
+from delta_log import ProducerStamp, Record
 from delta_log.errors import LakelogError
 from delta_log.plain_record import prepare_plain_record
 from delta_log.record_rules import Rules
@@ -39,14 +39,23 @@ def in_full(rules: Rules, record: Record, **given: Any) -> Any:
         return None
 
 
-@given(RECORDS, CONFIGS, st.integers(1, 5), st.integers(0, 9))
-def test_both_ways_come_to_the_same(record: Record, config: dict[str, Any], partitions: int, first_null: int):
+STAMPS = st.none() | st.builds(ProducerStamp, st.just("p"), st.integers(0, 3), st.integers(0, 9))
+
+
+@given(RECORDS, CONFIGS, st.integers(1, 5), st.integers(0, 9), STAMPS)
+def test_both_ways_come_to_the_same(
+    record: Record, config: dict[str, Any], partitions: int, first_null: int, stamp: ProducerStamp | None
+):
     rules = Rules.of("t", partitions, TopicConfig.of(config))
-    short = prepare_plain_record(rules, record, first_null=first_null, now_ms=1000)
-    full = in_full(rules, record, first_null=first_null, now_ms=1000)
-    if short is not None:
-        assert full is not None
-        assert msgspec.structs.replace(short, assignment=list(short.assignment)) == full
+    short = prepare_plain_record(rules, record, first_null=first_null, now_ms=1000, stamp=stamp)
+    full = in_full(rules, record, first_null=first_null, now_ms=1000, stamp=stamp)
+    if short is None:
+        return
+    assert full is not None
+    for others in range(1, 7) if stamp is not None else ():
+        assert list(short.reassign(others)) == list(full.reassign(others))
+    full.reassign = None
+    assert msgspec.structs.replace(short, assignment=list(short.assignment), reassign=None) == full
 
 
 def test_a_plain_record_takes_the_short_way():

@@ -26,6 +26,7 @@ from tests.support.job_stage import (
     now_ms,
     start_job,
 )
+from tests.support.numbered import Numbered
 from tests.support.serving import Server, serving
 
 
@@ -53,6 +54,26 @@ def run(capsys: pytest.CaptureFixture[str], root: Path, *options: str) -> dict:
 def files(root: Path) -> list[int]:
     snapshot = Maintenance.open(root).topic(TOPIC)._table.snapshot
     return [len(snapshot.files(partition)) for partition in range(2)]
+
+
+def test_a_numbered_request_is_known_after_its_rows_were_merged(
+    spark: SparkSession,
+    server: Server,
+    root: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    create(server)
+    producer = Numbered(TOPIC)
+    for _ in range(7):
+        producer.send(server.url)
+    summary = run(capsys, root)
+    assert (summary["engine"], summary["topics"][TOPIC]["files_written"]) == ("spark", 2)
+    producer.check_repeats(server.url)
+    server.kill()
+    with serving(root) as again:
+        producer.check_repeats(again.url)
+        producer.send(again.url)
+        producer.check_repeats(again.url)
 
 
 def test_executors_merge_beside_a_server_that_folds_and_writes(

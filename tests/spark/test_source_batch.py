@@ -9,8 +9,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StructType
 
-from jobs.source import register
+from jobs.source.source import register
 from tests.support.serving import serving
 from tests.support.source_stage import Row, Stage, writing_on
 
@@ -143,6 +144,9 @@ def test_columns_that_are_not_wanted_need_not_be_read(spark: SparkSession, stage
     assert few.columns == ["offset", "topic"]
     assert few.count() == 200
     assert few.where("offset >= 90").select("topic").collect() == [("plain",)] * 20
+    for ground in stage.grounds.values():
+        none = spark.read.format("lakelog").schema(StructType([])).options(**ground, subscribe="plain").load()
+        assert (none.columns, none.count()) == ([], 200), "rows of no column are rows"
     with pytest.raises(PySparkException, match="there is no column 'body'"):
         spark.read.format("lakelog").schema("body STRING").options(**where).load().collect()
     with pytest.raises(PySparkException, match="column 'value' is binary"):

@@ -1,6 +1,11 @@
 """`format("lakelog")` of writers: rows with the columns of Spark's Kafka sink become records of topics."""
 
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +13,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.source import register
+from jobs.source.source import register
+from tests.architecture.project_files import ROOT
+from tests.support.killed_writes import ATTEMPTS, LOT, ROWS
 from tests.support.serving import serving
 from tests.support.source_stage import Stage
+from tests.support.streams import ended
 
 
 @pytest.fixture(scope="module")
@@ -57,22 +65,36 @@ def test_many_rows_are_stored_once_and_in_the_order_of_their_task(spark: SparkSe
         assert [number for number in found if number in half] == list(half)
 
 
-def test_a_stream_from_topic_to_topic_is_what_was_read(spark: SparkSession, stage: Stage, tmp_path: Path):
-    stage.create("from", 2)
+def test_a_stream_from_topic_to_topic_is_what_was_read_and_its_sink_knows_its_batches(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+):
+    stage.create("origin", 2)
     stage.create("to", 2)
-    for first in (0, 40):
-        stage.fill("from", 40, partitions=2, first=first)
-        source = spark.readStream.format("lakelog").option("subscribe", "from").option("startingOffsets", "earliest")
-        query = (
-            source.load(stage.path)
-            .writeStream.format("lakelog")
-            .options(server=stage.url, topic="to", checkpointLocation=str(tmp_path))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(60)
+    for first in (0, 40, 80):
+        if first == 80:  # a new checkpoint, whose batch 0 the sink has seen
+            tmp_path /= "another"
+        else:
+            stage.fill("origin", 40, partitions=2, first=first)
+        source = spark.readStream.format("lakelog").option("subscribe", "origin").option("startingOffsets", "earliest")
+        sink = source.load(stage.path).writeStream.format("lakelog").trigger(availableNow=True)
+        sink = sink.options(server=stage.url, topic="to", checkpointLocation=str(tmp_path), txnAppId="the copy")
+        ended(sink.start)
     for partition in range(2):
-        assert [r["value"] for r in stage.read("to", partition)] == [r["value"] for r in stage.read("from", partition)]
+        assert [r["value"] for r in stage.read("to", partition)] == [
+            r["value"] for r in stage.read("origin", partition)
+        ]
+
+
+def test_a_numbered_batch_is_stored_once_by_whichever_frame_it_comes(spark: SparkSession, stage: Stage):
+    """Also from `foreachBatch`, as with Delta's options of these names."""
+    stage.create("once", 1)
+    for number, last, tasks in [(0, 10, 1), (0, 10, 3), (1, 15, 2), (0, 10, 1), (1, 15, 4), (3, 20, 1), (2, 20, 1)]:
+        first = 0 if number == 0 else 10 if number == 1 else 15
+        frame = spark.range(first, last, 1, tasks).selectExpr("CAST(id AS STRING) AS value")
+        write(frame, server=stage.url, topic="once", txnAppId="totals", txnVersion=number)
+    assert [int(row["value"]) for row in stage.read("once", 0)] == list(range(20))
+    empty = spark.range(0).selectExpr("CAST(id AS STRING) AS value")
+    write(empty, server=stage.url, topic="once", txnAppId="totals", txnVersion=4)
 
 
 def test_what_cannot_be_stored_is_refused_and_nothing_is(spark: SparkSession, stage: Stage):
@@ -94,3 +116,45 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is(spark: SparkSession, st
     with pytest.raises(PySparkException, match="only be appended to"):
         value.write.format("lakelog").options(server=stage.url, topic="none").mode("overwrite").save()
     assert stage.read("none", 0) == []
+
+
+def test_when_workers_are_killed_and_batches_come_again_nothing_is_lost_and_a_stream_has_nothing_twice(
+    stage: Stage, tmp_path: Path, record_property: Callable[[str, object], None]
+):
+    """SIGKILL for the Python workers in the middle of tasks, then for their daemon too.
+
+    Spark runs the tasks again: in a batch without a number, what they had stored by then is stored twice. A batch of a
+    stream is stored once, also when its checkpoint does not have it as committed, and it is cut otherwise by then.
+    """
+    stage.create("from", 2)
+    stage.create("batch", 1)
+    stage.create("stream", 2)
+    stage.fill("from", ROWS, partitions=2)
+    program = [sys.executable, "-m", "tests.support.killed_writes", stage.url, stage.path, str(tmp_path)]
+    done = subprocess.run(program, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    killed = json.loads(done.stdout.splitlines()[-1])
+    assert len(killed["batch"]) == 2
+    assert all([*killed["batch"], *killed["stream"]]), "somebody was killed each time"
+
+    found = [int(row["value"]) for row in stage.read("batch", 0)]
+    halves = [range(ROWS // 2), range(ROWS // 2, ROWS)]
+    twice = sum(stored_again([number for number in found if number in half], half, runs=ATTEMPTS) for half in halves)
+    record_property("stored again after two kills", f"{twice} of {ROWS}")
+    assert 0 < twice == len(found) - ROWS
+
+    record_property("times that the stream was started again", killed["failures"])
+    record_property("requests that a kill left behind", killed["staged"] - ROWS // LOT)
+    assert killed["staged"] > ROWS // LOT, "some of them were sent again"
+    assert killed["staged again"] == 0, "the batch that came again was left out"
+    for partition in range(2):
+        assert [int(row["value"]) for row in stage.read("stream", partition)] == list(range(partition, ROWS, 2))
+
+
+def stored_again(found: list[int], rows: Iterable[int], *, runs: int) -> int:
+    """How many rows are there more than once; all are there, in their order whenever a task began anew."""
+    rows, counts = list(rows), Counter(found)
+    assert list(dict.fromkeys(found)) == rows, "as they came first"
+    assert list(dict.fromkeys(reversed(found))) == rows[::-1], "as they came last"
+    assert max(counts.values()) <= runs
+    return len(found) - len(rows)

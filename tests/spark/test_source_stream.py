@@ -11,9 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from jobs.source import register
+from jobs.source.source import register
 from tests.support.serving import serving, wait_for
 from tests.support.source_stage import Stage, writing_on
+from tests.support.streams import begun, ended
 
 FOLDING = {"lakelog_fold_files": 4, "lakelog_commit_interval_ms": 100, "file_delete_delay_ms": 1}
 
@@ -42,14 +43,8 @@ class Follower:
         self.batches: dict[int, list[tuple[int, int]]] = {}
 
     @contextmanager
-    def running(self, **trigger: Any) -> Iterator[StreamingQuery]:
-        query = (
-            self._frame()
-            .writeStream.foreachBatch(self._keep)
-            .option("checkpointLocation", str(self.checkpoint))
-            .trigger(**trigger or {"processingTime": "0 seconds"})
-            .start()
-        )
+    def running(self) -> Iterator[StreamingQuery]:
+        query = begun(lambda: self._start(processingTime="0 seconds"))
         try:
             yield query
         finally:
@@ -57,8 +52,7 @@ class Follower:
 
     def run(self) -> None:
         """All there is now."""
-        with self.running(availableNow=True) as query:
-            assert query.awaitTermination(60)
+        ended(lambda: self._start(availableNow=True))
 
     def wait_for(self, count: int, query: StreamingQuery) -> None:
         """Until so many rows were seen, or the query failed."""
@@ -78,6 +72,10 @@ class Follower:
         entries = (self.checkpoint / "offsets").iterdir()
         paths = sorted((path for path in entries if path.name.isdigit()), key=lambda path: int(path.name))
         return [json.loads(path.read_text().splitlines()[-1]) for path in paths]
+
+    def _start(self, **trigger: Any) -> StreamingQuery:
+        writer = self._frame().writeStream.foreachBatch(self._keep)
+        return writer.option("checkpointLocation", str(self.checkpoint)).trigger(**trigger).start()
 
     def _keep(self, batch: DataFrame, number: int) -> None:
         rows = [(row.partition, row.offset) for row in batch.select("partition", "offset").collect()]

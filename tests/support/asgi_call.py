@@ -14,7 +14,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-DEADLINE_S = 20.0
+DEADLINE_S = 40.0
 
 Message = MutableMapping[str, Any]
 

@@ -9,22 +9,26 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 
 from delta_log import Log, Settings
 
 NAMES = ("one", "two")
 
 
-def bump(log: Log, name: str) -> None:
+def bump(log: Log, name: str) -> int:
+    return log.init_producer(name).epoch
+
+
+def ask(by: Callable[[Log, str], int], log: Log, name: str) -> None:
     while True:
-        given = log.init_producer(name)
-        os.write(1, json.dumps(["bumped", given.producer_id, given.epoch]).encode() + b"\n")
+        os.write(1, json.dumps(["bumped", name, by(log, name)]).encode() + b"\n")
 
 
-def main(root: str) -> None:
+def main(root: str, by: Callable[[Log, str], int] = bump) -> None:
     with Log.open(root, settings=Settings(upkeep=False, segment_bytes=64 * 1024)) as log:
         for name in (*NAMES, *NAMES):
-            threading.Thread(target=bump, args=(log, name), daemon=True).start()
+            threading.Thread(target=ask, args=(by, log, name), daemon=True).start()
         sys.stdin.read(1)
 
 

@@ -6,9 +6,11 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Protocol, Self
 
-from lakelog import AsyncProducer, Producer, RecordMetadata
+from lakelog import AsyncProducer, AsyncTransaction, Producer, RecordMetadata
 from lakelog.transport.exchange import Outcome, Request
 from tests.support.client_wire import DEADLINE_S, SETTINGS, Asked, AsyncWire, Wire
 
@@ -21,12 +23,16 @@ class Waits(Protocol):
     def done(self) -> bool: ...
 
 
-class Threads:
-    """A Producer over a wire."""
+def refuse(request: Request) -> Outcome | None:
+    raise AssertionError(f"nobody is there for {request.path}")
 
-    def __init__(self, settings: Mapping[str, object], act: Callable[[Request], Outcome | None]) -> None:
-        self.wire = Wire(act)
-        self._producer = Producer(SETTINGS | dict(settings), transport=self.wire)
+
+class Threads:
+    """A Producer over a wire; without an `act` over the network."""
+
+    def __init__(self, settings: Mapping[str, object], act: Callable[[Request], Outcome | None] | None) -> None:
+        self.wire = Wire(act or refuse)
+        self._producer = Producer(SETTINGS | dict(settings), transport=self.wire if act else None)
 
     def send(self, topic: str, value: Any = None, **given: Any) -> Waits:
         return self._producer.send(topic, value, **given)
@@ -36,6 +42,9 @@ class Threads:
 
     def close(self, timeout: float | None = DEADLINE_S) -> None:
         self._producer.close(timeout)
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        return self._producer.transaction()
 
     def take(self) -> Asked:
         return self.wire.take()
@@ -53,10 +62,30 @@ class Threads:
         self.wire.release()
 
 
-class Tasks:
-    """An AsyncProducer over a wire, in a loop and a thread of its own."""
+class _Blocking:
+    """A transaction of an AsyncProducer, entered and left by a thread."""
 
-    def __init__(self, settings: Mapping[str, object], act: Callable[[Request], Outcome | None]) -> None:
+    def __init__(self, transaction: AsyncTransaction, run: Callable[[Any], Any]) -> None:
+        self._transaction = transaction
+        self._run = run
+
+    def send_offsets(self, *given: Any) -> None:
+        self._run(self._transaction.send_offsets(*given))
+
+    def __enter__(self) -> Self:
+        self._run(self._transaction.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._transaction.__aexit__(kind, error, trace))
+
+
+class Tasks:
+    """An AsyncProducer, likewise, in a loop and a thread of its own."""
+
+    def __init__(self, settings: Mapping[str, object], act: Callable[[Request], Outcome | None] | None) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -70,6 +99,9 @@ class Tasks:
 
     def close(self, timeout: float | None = DEADLINE_S) -> None:
         self._run(self._producer.close(timeout))
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        return _Blocking(self._producer.transaction(), self._run)
 
     def take(self) -> Asked:
         return self._run(self.wire.take())
@@ -88,9 +120,9 @@ class Tasks:
         self._thread.join(DEADLINE_S)
         self._loop.close()
 
-    async def _make(self, settings: Mapping[str, object], act: Callable[[Request], Outcome | None]) -> AsyncWire:
-        wire = AsyncWire(act)
-        self._producer = AsyncProducer(SETTINGS | dict(settings), transport=wire)
+    async def _make(self, settings: Mapping[str, object], act: Callable[[Request], Outcome | None] | None) -> AsyncWire:
+        wire = AsyncWire(act or refuse)
+        self._producer = AsyncProducer(SETTINGS | dict(settings), transport=wire if act else None)
         return wire
 
     async def _send(self, topic: str, value: Any, given: dict[str, Any]) -> Waits:

@@ -20,7 +20,7 @@ from typing import Any
 
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome, Request
 
-DEADLINE_S = 20.0
+DEADLINE_S = 40.0
 SETTINGS: dict[str, object] = {"bootstrap.servers": "wire:1", "retry.backoff.ms": 1, "retry.backoff.max.ms": 5}
 
 

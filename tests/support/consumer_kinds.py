@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from lakelog import AsyncConsumer, Consumer, ConsumerRecord
 
-DEADLINE_S = 40.0
+DEADLINE_S = 80.0
 
 
 class InLoop:

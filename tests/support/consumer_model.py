@@ -15,6 +15,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek
 from consumer_groups.decision import begin
+from consumer_groups.giving_up import GiveUp, Spot, decide_giving_up, plan_giving_up
+from consumer_groups.last_tries import Spoiled
 from consumer_groups.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
 from consumer_groups.options import parse_options
 from consumer_groups.polling import Fetch, Poll, Taken, decide_delivery, decide_fetch, decide_idle, decide_poll
@@ -50,6 +52,7 @@ class ModelServer(Stage):
         self.most = most
         self.lives = 0
         self.commits: list[dict[TopicPartition, int]] = []
+        self.letters: list[tuple[TopicPartition, int]] = []
 
     def restart(self) -> None:
         self.lives += 1
@@ -64,9 +67,11 @@ class ModelServer(Stage):
         given: dict[str, Any] = json.loads(request.body) if request.body else {}
         said = {
             key: int(request.headers[header])
-            for key, header in (("generation", "Lakelog-Generation"), ("received", "Lakelog-Received"))
+            for key, header in (
+                ("generation", "Lakelog-Generation"), ("received", "Lakelog-Received"), ("done", "Lakelog-Done"),
+            )
             if header in request.headers
-        }
+        }  # fmt: skip
         try:
             if not name:
                 return self._join(given)
@@ -86,8 +91,9 @@ class ModelServer(Stage):
         self.do(decide_join(self.group, Join(name or "", options), self.cluster, self.now))
         return self._told({"instance_id": name, "base_uri": ""})
 
-    def _leave(self, name: str, _given: Any, said: dict[str, int], _query: Any) -> Answer:
-        self.do(decide_leave(self.group, Leave(name, **said), self.cluster, self.now))
+    def _leave(self, name: str, _given: Any, said: dict[str, int], query: dict[str, str]) -> Answer:
+        command = Leave(name, failed=query.get("failed") == "true", **said)
+        self.do(decide_leave(self.group, command, self.cluster, self.now))
         return self._told()
 
     def _subscribe(self, name: str, given: dict[str, Any], said: dict[str, int], _query: Any) -> Answer:
@@ -134,13 +140,15 @@ class ModelServer(Stage):
     def _records(self, name: str, _given: Any, said: dict[str, int], query: dict[str, str]) -> Answer:
         command = Poll(name, self.now, paused=parse_paused(query.get("paused")), keeps=query["keep"] == "true", **said)
         self.do(decide_poll(self.group, command, self.cluster, self.now))
-        plan = self.do(
-            decide_fetch(self.group, Fetch(name, command.paused), self.cluster, self.ends, self.now),
-        )
+        fetch = Fetch(name, command.paused)
+        plan = self.do(decide_fetch(self.group, fetch, self.cluster, self.ends, self.now))
+        while plan.spoiled:
+            self._give_up(name, plan.spoiled)
+            plan = self.do(decide_fetch(self.group, fetch, self.cluster, self.ends, self.now))
         assert not any(isinstance(each, At) for each in plan.lookups)
         room, taken = self.most, list[Taken]()
         for read in plan.reads:
-            until = min(self.ends[read.partition].end_offset, read.offset + room)
+            until = min(self.ends[read.partition].end_offset, read.offset + room, read.limit or 2**63)
             if until > read.offset:
                 taken.append(Taken(read, until))
                 room -= until - read.offset
@@ -160,7 +168,15 @@ class ModelServer(Stage):
             for each in delivery.accepted
             for offset in range(each.read.offset, each.next_offset)
         ]
-        return self._told(shown, **{"lakelog-answer": str(delivery.answer), "content-type": BINARY})
+        more = {"lakelog-last-try": "true"} if plan.last_try else {}
+        return self._told(shown, **{"lakelog-answer": str(delivery.answer), "content-type": BINARY, **more})
+
+    def _give_up(self, name: str, spoiled: tuple[Spoiled, ...]) -> None:
+        reasons = {Spot(each.partition, each.offset): "" for each in spoiled}
+        command = GiveUp(name, reasons, spoiled=True)
+        planned = plan_giving_up(self.group, command, self.cluster, self.ends)
+        self.do(decide_giving_up(self.group, command, planned, self.cluster, self.ends, self.now))
+        self.letters += [(spot.partition, spot.offset) for spot in reasons]
 
     _ROUTES: ClassVar[dict[tuple[str, str], Callable[..., Answer]]] = {
         ("DELETE", ""): _leave,

@@ -14,7 +14,7 @@ from lakelog import Producer
 from tests.support.consumer_kinds import KINDS
 from tests.support.serving import Server
 
-SECONDS = 20.0
+SECONDS = 40.0
 NAMES = itertools.count()
 Open = Callable[..., Any]
 
@@ -50,7 +50,7 @@ def opening(kind: str, server: Server) -> Generator[Open]:
         yield start
     finally:
         for consumer in opened:
-            consumer.close(timeout=5)
+            consumer.close(timeout=SECONDS)
             if hasattr(consumer, "end"):
                 consumer.end()
 

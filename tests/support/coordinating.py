@@ -22,6 +22,8 @@ from delta_log.opening import wall_clock_ms
 from tests.support.logs import DEADLINE_S
 
 ROOM = Room(1000, 1 << 20)
+#: Before the end of any poll that waits for a minute: who is not woken by then is not woken at all.
+SOON_S = 40.0
 Given = dict[TopicPartition, list[bytes | None]]
 
 
@@ -58,6 +60,16 @@ def given(polled: Polled) -> Given:
 
 def put(log: Log, topic: str, partition: int, *values: bytes) -> None:
     log.append(topic, [Record(value, partition=partition) for value in values])
+
+
+async def waits(log: Log, doing: asyncio.Future[Any], topic: str = "t") -> None:
+    """Until a poll has looked at all there is, and waits for more in each partition; or has come to its end."""
+    tails = log._running.catalog.live(topic).tails
+
+    async def waiting() -> bool:
+        return doing.done() or all(tail.waiters for tail in tails)
+
+    await comes_true(waiting, "that a poll waits")
 
 
 async def comes_true(condition: Callable[[], Any], what: str = "it") -> None:

@@ -60,7 +60,7 @@ class CuttingProxy:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         with contextlib.suppress(OSError):
-            socket.create_connection(self._listener.getsockname(), 1).close()  # wakes who accepts
+            socket.create_connection(self._listener.getsockname(), DEADLINE_S).close()  # wakes who accepts
         self.cut_off()
         for thread in self._threads:
             thread.join(DEADLINE_S)
@@ -91,10 +91,14 @@ class CuttingProxy:
         while not self._stopped.is_set():
             with contextlib.suppress(OSError):
                 client, _ = self._listener.accept()
-                if self._stopped.is_set() or self.target is None:
+                with self._lock:  # `cut_off` finds it, or it finds no target any more
+                    target = None if self._stopped.is_set() else self.target
+                    if target is not None:
+                        self._sockets.add(client)
+                if target is None:
                     client.close()
                 else:
-                    self._start(self._serve, client, self.target)
+                    self._start(self._serve, client, target)
 
     def _serve(self, client: socket.socket, target: tuple[str, int]) -> None:
         with self._open(client), contextlib.suppress(OSError, _Ended):
@@ -189,6 +193,15 @@ def read_message(source: socket.socket, begun: bytes) -> tuple[bytes, bytes]:
     size += int(fields.get(b"content-length", 0))
     while len(data) < size:
         data += _more(source)
+    return data[:size], data[size:]
+
+
+def read_head(source: socket.socket, begun: bytes) -> tuple[bytes, bytes]:
+    """A message that has no body, whatever it says of its length: the answer to HEAD."""
+    data = begun
+    while b"\r\n\r\n" not in data:
+        data += _more(source)
+    size = data.index(b"\r\n\r\n") + 4
     return data[:size], data[size:]
 
 

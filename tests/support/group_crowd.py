@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,11 +69,18 @@ class Member:
     def story(self) -> str:
         """For a person who asks why: what it did, what it said, and what the group says of it."""
         said = self.path.with_suffix(".err").read_text()
-        group = httpx.get(f"{self._url}/groups/{GROUP}", timeout=10).text
-        return f"{self.name}: {dict(self._counts)}, at last {self.lines()[-3:]}\n{said}\n{group}"
+        group = httpx.get(f"{self._url}/groups/{GROUP}").text
+        ended = self.process.poll()
+        return f"{self.name}: {dict(self._counts)}, at last {self.lines()[-3:]}, ended by {ended}\n{said}\n{group}"
 
     def pause(self) -> None:
+        """It stands still when this returns."""
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def quiet_s(self) -> float:
+        """How long ago it said something."""
+        return time.time() - self.path.stat().st_mtime
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -157,7 +166,7 @@ class Feed:
 
     def _run(self) -> None:
         headers = {"content-type": "application/x-ndjson"}
-        with httpx.Client(timeout=10) as client:
+        with httpx.Client() as client:
             for batch in self._batches():
                 body = "".join(f"{value}\n" for value in batch)
                 try:
@@ -179,7 +188,7 @@ def make_topic(url: str) -> None:
 
 
 def committed(url: str) -> dict[int, int]:
-    answer = httpx.get(f"{url}/groups/{GROUP}/offsets", timeout=10)
+    answer = httpx.get(f"{url}/groups/{GROUP}/offsets")
     if answer.status_code == httpx.codes.NOT_FOUND:
         return {}
     return {each["partition"]: each["next_offset"] for each in answer.json()["offsets"]}
@@ -188,7 +197,7 @@ def committed(url: str) -> dict[int, int]:
 def ends(url: str) -> dict[int, int]:
     found = {}
     for partition in range(PARTITIONS):
-        answer = httpx.get(f"{url}/topics/{TOPIC}/partitions/{partition}/offsets", timeout=10).json()
+        answer = httpx.get(f"{url}/topics/{TOPIC}/partitions/{partition}/offsets").json()
         found[partition] = answer["end_offset"]
     return found
 

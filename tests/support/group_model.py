@@ -59,6 +59,11 @@ class Seen:
     done: set[int] = field(default_factory=set)
     excused: set[int] = field(default_factory=set)
     log_start: int = 0
+    committed: int = 0
+    #: given up, and not passed by a commit since: nobody is to be given these
+    dead: set[int] = field(default_factory=set)
+    #: given up at any time: nobody who has not gone back is given these
+    buried: set[int] = field(default_factory=set)
     reader: tuple[str, int] = ("", -1)
 
     def check_passed(self, offset: int, also: set[int], why: str) -> None:
@@ -79,6 +84,9 @@ class World:
         self.ends: dict[TopicPartition, PartitionOffsets] = {}
         self.seen: dict[Spot, Seen] = {}
         self.births = self.lives = 0
+        self.clients: list[Client] = []
+        #: what was given for the last time
+        self.alone: set[tuple[str, int, int]] = set()
 
     @property
     def group(self) -> Group:
@@ -145,6 +153,14 @@ class World:
         for taken in accepted:
             read, seen = taken.read, self.at(taken.read.partition)
             spot = self.spot(read.partition)
+            went_back = any(spot in each.sought for each in self.clients) or (client.lost and client.exact)
+            given = set(range(read.offset, taken.next_offset))
+            assert went_back or not seen.buried & given, "what was given up is delivered"
+            assert not seen.dead & set(range(read.offset, taken.next_offset)), "a dead letter is delivered"
+            assert read.limit is None or taken.next_offset <= read.limit, "it is read too far"
+            if read.last_try:
+                assert (len(accepted), len(given)) == (1, 1), "it is not alone"
+                self.alone.add((*spot, read.offset))
             sought = client.sought.get(spot, set())
             mine = client.given.get(spot, set()) | sought
             seen.check_passed(read.offset, mine, f"{client.name} reading {read.partition}")
@@ -183,6 +199,10 @@ class World:
                 assert 0 <= record.next_offset <= self.ends[partition].end_offset, "within the log"
                 seen = self.at(partition)
                 seen.base = record.next_offset if seen.base is None else seen.base
+                seen.dead -= set(range(record.next_offset))
+                if record.next_offset < seen.committed:
+                    seen.buried.clear()
+                seen.committed = record.next_offset
                 seen.check_passed(record.next_offset, set(), f"a commit of {partition}")
             if isinstance(record, PositionRecord) and record.resolved is not None and record.topic_id in ids:
                 self._check_resolved(TopicPartition(record.topic, record.partition), record.resolved)

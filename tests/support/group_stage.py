@@ -11,9 +11,10 @@ from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, dec
 from consumer_groups.decision import Decision, apply, begin
 from consumer_groups.expiry import decide_expiry
 from consumer_groups.invariants import check_invariants
+from consumer_groups.last_tries import Read
 from consumer_groups.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
 from consumer_groups.options import parse_options
-from consumer_groups.polling import Fetch, FetchPlan, Poll, Read, Taken, decide_delivery, decide_fetch, decide_poll
+from consumer_groups.polling import Fetch, FetchPlan, Poll, Taken, decide_delivery, decide_fetch, decide_poll
 from consumer_groups.records import Record
 from consumer_groups.state import Group, Groups
 from consumer_groups.subscribing import Assign, Subscribe, decide_assign, decide_subscribe
@@ -82,9 +83,12 @@ class Stage:
     def fetch(self, member_id: str, **more: Any) -> FetchPlan:
         return self.do(decide_fetch(self.group, Fetch(member_id, **more), self.cluster, self.ends, self.now))
 
-    def end_poll(self, member_id: str, reads: tuple[Read, ...], most: int = 5) -> Any:
-        taken = tuple(Taken(each, min(each.offset + most, self.ends[each.partition].end_offset)) for each in reads)
-        return self.do(decide_delivery(self.group, member_id, taken, self.cluster, self.now))
+    def end_poll(self, member_id: str, reads: tuple[Read, ...], most: int = 5, since: int | None = None) -> Any:
+        taken = tuple(
+            Taken(each, min(each.offset + most, self.ends[each.partition].end_offset, each.limit or 2**63))
+            for each in reads
+        )
+        return self.do(decide_delivery(self.group, member_id, taken, self.cluster, self.now, since))
 
     def poll(self, member_id: str, most: int = 5, **more: Any) -> dict[TopicPartition, tuple[int, int]]:
         """What it is given of each partition: from where, and to before where."""

@@ -9,8 +9,9 @@ The fixture is known to the integration tests by their conftest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
@@ -23,15 +24,17 @@ from ingest_api.app import create_app, list_operations
 from ingest_api.bodies import Bodies
 from ingest_api.openapi import document
 from ingest_api.opening import close_groups, open_groups
+from ingest_api.operations import Operation
 from ingest_api.read_room import ReadRoom
 from ingest_api.settings import ServerSettings
 from ingest_api.tier import Tier
 from ingest_api.watch import Watch
 from tests.support.conformance import Conformance
-from tests.support.logs import Place, eventually, our_threads
+from tests.support.logs import Place, no_thread_left
 
 BASE: Final = "http://lakelog.test"
 T = TypeVar("T")
+_DOCUMENTS: dict[tuple[tuple[str, str], ...], Conformance] = {}
 
 
 class HttpApp:
@@ -53,7 +56,7 @@ class HttpApp:
         )
         self.asgi = create_app(self.tier)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.asgi), base_url=BASE, timeout=30)
-        self._conformance = Conformance(document(list_operations(self.tier), version="test"))
+        self._conformance = _conformance(list_operations(self.tier))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(coroutine)
@@ -79,6 +82,19 @@ class HttpApp:
     def delete(self, path: str, **given: Any) -> httpx.Response:
         return self.request("DELETE", path, **given)
 
+    @contextmanager
+    def hurried(self, request_timeout_ms: int) -> Generator[None]:
+        """Its requests have no more time than this; those before and behind the block have all that they need."""
+        before = self.client
+        settings = replace(self.settings, request_timeout_ms=request_timeout_ms)
+        app = create_app(replace(self.tier, settings=settings))
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, timeout=30)
+        try:
+            yield
+        finally:
+            self.run(self.client.aclose())
+            self.client = before
+
     def close(self) -> None:
         try:
             self.run(self.client.aclose())
@@ -94,12 +110,20 @@ class HttpApp:
         self.close()
 
 
+def _conformance(operations: Sequence[Operation]) -> Conformance:
+    """Of a tier, by its routes: writing their document takes longer than most tests, so it is done once."""
+    routes = tuple((operation.method, operation.path) for operation in operations)
+    if routes not in _DOCUMENTS:
+        _DOCUMENTS[routes] = Conformance(document(operations, version="test"))
+    return _DOCUMENTS[routes]
+
+
 @pytest.fixture(params=["local", "memory"])
 def http_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path / "root" if request.param == "local" else None)
-    yield made
-    made.close()
-    eventually(lambda: not our_threads(), "the end of every thread")
+    with no_thread_left():
+        made = Place(tmp_path / "root" if request.param == "local" else None)
+        yield made
+        made.close()
 
 
 @pytest.fixture

@@ -196,7 +196,7 @@ def run_all(tasks: Iterable[Callable[[], None]]) -> list[threading.Thread]:
     return threads
 
 
-def join_all(threads: Iterable[threading.Thread], seconds: float = 30.0) -> None:
+def join_all(threads: Iterable[threading.Thread], seconds: float = 60.0) -> None:
     for thread in threads:
         thread.join(seconds)
         assert not thread.is_alive(), "a client did not end"

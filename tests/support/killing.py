@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from delta_log import Log, LogReader, Settings
@@ -34,8 +36,17 @@ class Worker:
         self._timer = threading.Timer(DEADLINE_S, self._process.terminate)
         self._errors = b""
 
-    def run(self, *, kill_after: int | None = None, close_after: int | None = None) -> list[Event]:
-        """The events up to its death: by our hand after so many, by its own, or after it was told to close."""
+    def run(
+        self,
+        *,
+        kill_after: int | None = None,
+        close_after: int | None = None,
+        before_kill: Callable[[], None] | None = None,
+    ) -> list[Event]:
+        """The events up to its death: by our hand after so many, by its own, or after it was told to close.
+
+        `before_kill` is called while all of it stands still.
+        """
         events: list[Event] = []
         self._timer.start()
         reader = threading.Thread(target=self._read_errors)
@@ -46,6 +57,10 @@ class Worker:
                     if line.endswith(b"\n"):
                         events.append(json.loads(line))
                     if len(events) == kill_after:
+                        if before_kill is not None:
+                            process.send_signal(signal.SIGSTOP)
+                            os.waitpid(process.pid, os.WUNTRACED)
+                            before_kill()
                         process.send_signal(signal.SIGKILL)
                     if len(events) == close_after and process.stdin is not None:
                         process.stdin.close()

@@ -4,8 +4,8 @@ A block is run when `<!-- runs -->` stands on the line before it. The blocks of 
 each in a process of its own, since later ones may use what earlier ones made. A block below `<!-- serves -->` starts a
 server, which is there for the blocks below it, up to `<!-- Ctrl-C -->`, where the reader presses it.
 
-The server gets a free port, and the blocks are told that one where the document says 8082. curl fails when the answer
-is an error.
+The server gets a free port, and the blocks are told that one where the document says 8082; commands know it. curl fails
+when the answer is an error.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def find_blocks(document: str) -> list[Block]:
     ]
 
 
-def run_blocks(blocks: list[Block], folder: Path, name: str = "README.md") -> None:
-    """All of a document; a server that it starts is stopped where it says so."""
+def run_blocks(blocks: list[Block], folder: Path, name: str = "README.md") -> list[str]:
+    """All of a document, and what each block printed; a server that it starts is stopped where it says so."""
+    printed: list[str] = []
     with contextlib.ExitStack() as servers:
         port = ""
         for block in blocks:
@@ -60,7 +61,10 @@ def run_blocks(blocks: list[Block], folder: Path, name: str = "README.md") -> No
                 servers.close()
             else:
                 text = block.text.replace(THE_PORT, f"127.0.0.1:{port}") if port else block.text
-                run_block(block._replace(text=text), folder, name)
+                if port and block.language == "sh":
+                    text = f"export LAKELOG_SERVER=http://127.0.0.1:{port}\n{text}"
+                printed.append(run_block(block._replace(text=text), folder, name))
+    return printed
 
 
 def run_block(block: Block, folder: Path, name: str = "README.md") -> str:
@@ -84,6 +88,7 @@ def served(block: Block, folder: Path, name: str = "README.md") -> Generator[str
         said: list[str] = []
         try:
             port = _wait_until_ready(process.stdout, said)
+            timer.cancel()
             assert port, f"{name}:{block.line} did not serve\n{''.join(said)}"
             rest = threading.Thread(target=said.extend, args=(process.stdout or (),), daemon=True)
             rest.start()
@@ -100,8 +105,8 @@ def served(block: Block, folder: Path, name: str = "README.md") -> Generator[str
 
 def _started(block: Block, folder: Path) -> subprocess.Popen[str]:
     program = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
-    # What a person has set for the tests is no setting of the server that a document starts.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAKELOG_")}
+    # What a person has set for the tests is no setting of the server that a document starts, by `make` or without.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LAKELOG_", "MAKE", "ARGS"))}
     environment = inherited | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "LAKELOG_VENV": sys.prefix,

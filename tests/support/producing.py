@@ -9,6 +9,7 @@ from tests.support.http_app import HttpApp
 
 V2 = "application/vnd.kafka.v2+json"
 ONE = {"records": [{"value": 1}]}
+DEADLINE_S = 120.0
 NULLS = {"key_schema_id": None, "value_schema_id": None}
 
 
@@ -31,11 +32,11 @@ class HeldWriter:
 
     def _hold(self) -> None:
         self._in.set()
-        self._go.wait(30)
+        self._go.wait(DEADLINE_S)
 
     def __enter__(self) -> None:
         self._thread.start()
-        self._in.wait(10)
+        assert self._in.wait(DEADLINE_S)
 
     def __exit__(self, *_: object) -> None:
         self._go.set()

@@ -32,7 +32,7 @@ LISTENS = re.compile(r"listens on (http://\S+)")
 class Server:
     """One life of a server. `terminate`, `interrupt` and `kill` end it and answer its exit code."""
 
-    def __init__(self, root: Path | None, settings: Mapping[str, Any], *, program: tuple[str, ...] = ()) -> None:
+    def __init__(self, root: Path | str | None, settings: Mapping[str, Any], *, program: tuple[str, ...] = ()) -> None:
         command = [*(program or (sys.executable, "-m", "lakelog")), "serve", *as_options(root, settings)]
         self.process = subprocess.Popen(
             command,
@@ -150,7 +150,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(root: Path | None, *, program: tuple[str, ...] = (), **settings: Any) -> Generator[Server]:
+def serving(root: Path | str | None, *, program: tuple[str, ...] = (), **settings: Any) -> Generator[Server]:
     """A server that is ready, over `root`, or in memory when that is None; another `program` may stand for it."""
     server = Server(root, settings, program=program)
     try:
@@ -165,7 +165,7 @@ def serving(root: Path | None, *, program: tuple[str, ...] = (), **settings: Any
         server.close()
 
 
-def serve_in_vain(root: Path | None, **settings: Any) -> subprocess.CompletedProcess[str]:
+def serve_in_vain(root: Path | str | None, **settings: Any) -> subprocess.CompletedProcess[str]:
     """Run a server that is expected to refuse its start."""
     command = [sys.executable, "-m", "lakelog", "serve", *as_options(root, settings)]
     return subprocess.run(
@@ -173,9 +173,12 @@ def serve_in_vain(root: Path | None, **settings: Any) -> subprocess.CompletedPro
     )
 
 
-def as_options(root: Path | None, settings: Mapping[str, Any]) -> list[str]:
-    """On port 0 unless another one is given. `config`, which is no setting, goes the same way."""
-    given = {"port": 0} | dict(settings)
+def as_options(root: Path | str | None, settings: Mapping[str, Any]) -> list[str]:
+    """On port 0 unless another one is given. `config`, which is no setting, goes the same way.
+
+    A stop may take as long as a machine may stand still; whoever tests its bound gives another.
+    """
+    given = {"port": 0, "drain_timeout_ms": 30_000} | dict(settings)
     topic_defaults: Mapping[str, Any] = given.pop("topic_defaults", {})
     given |= {f"topic.{name}": value for name, value in topic_defaults.items()}
     given |= {"memory": True} if root is None else {"data": root}

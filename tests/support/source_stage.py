@@ -79,24 +79,32 @@ class Stage:
 
 
 @contextmanager
-def writing_on(write: Callable[[int], None]) -> Generator[None]:
-    """Somebody who goes on writing: `write` is called with 0, 1, 2 and so on, until the block ends."""
-    enough = threading.Event()
+def writing_on(write: Callable[[int], None]) -> Generator[Callable[[], object]]:
+    """Somebody who goes on writing: `write` is called with 0, 1, 2 and so on, until the block ends.
+
+    Once it was before the block begins. The block is given what waits until it was again, from beginning to end.
+    """
+    enough, written = threading.Event(), 0
     failed: list[BaseException] = []
 
     def run() -> None:
-        number = 0
+        nonlocal written
         try:
             while not enough.wait(0.01):
-                write(number)
-                number += 1
+                write(written)
+                written += 1
         except BaseException as error:  # noqa: BLE001 - told to the test
             failed.append(error)
+
+    def more(times: int = 2) -> object:
+        before = written
+        return wait_for(lambda: written >= before + times or failed, "that somebody writes")
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield
+        more(1)
+        yield more
     finally:
         enough.set()
         thread.join()

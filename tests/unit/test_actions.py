@@ -19,6 +19,7 @@ from delta_log.actions import (
     decode_commit,
     encode_commit,
     file_stats,
+    is_sealed,
     iso_ms,
     parse_iso_ms,
 )
@@ -163,3 +164,29 @@ def test_a_removal_of_a_file_that_others_made_need_not_say_much():
 
 def test_an_older_protocol_has_no_features():
     assert decode_commit(b'{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}', NAME) == [Protocol(1, 2, ())]
+
+
+def test_a_commit_of_ours_is_refused_wherever_a_byte_of_it_was_changed():
+    data = encode_commit([CommitInfo("c", 1, "WRITE", facts={"ranges": {"0": [0, 1]}}), Txn("lakelog/end/0", 1)])
+    assert decode_commit(data, "name")
+    assert is_sealed(data)
+    for place in range(len(data)):
+        for bit in (0x01, 0x20, 0x80):
+            changed = bytearray(data)
+            changed[place] ^= bit
+            try:
+                decode_commit(bytes(changed), "name")
+            except Corruption:
+                continue
+            assert not is_sealed(bytes(changed)), "what can be read all the same has lost its checksum"
+
+
+def test_a_commit_that_was_cut_between_two_lines_is_refused():
+    data = encode_commit([CommitInfo("c", 1, "WRITE"), Txn("a", 1), Txn("b", 1)])
+    with pytest.raises(Corruption, match="checksum"):
+        decode_commit(data[: data.rindex(b"{")], "name")
+
+
+def test_commits_without_a_checksum_can_be_read():
+    """Those of other writers, where one was forced on a table."""
+    assert decode_commit(b'{"commitInfo":{"operation":"WRITE"}}\n{"txn":{"appId":"a","version":1}}', "name")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from delta_log import Log, Record, Settings
+from delta_log.audit_orders import plan_audit_orders
 from delta_log.auditing import audit_files
 from delta_log.chains import check_chain
 from delta_log.maintenance import ORPHAN_AFTER_MS, Maintenance
@@ -23,8 +26,9 @@ from tests.support.job_stage import let_time_pass, now_ms
 from tests.support.tables import a_file
 
 
-def chain(*files: DataFile, log_start: int = 0, end: int = 10, dense: bool = True) -> list[str]:
-    return [str(each) for each in check_chain(files, partition=0, log_start=log_start, end=end, dense=dense)]
+def chain(*files: DataFile, log_start: int = 0, end: int = 10, dense: bool = True, clean: int = 0) -> list[str]:
+    found = check_chain(files, partition=0, log_start=log_start, end=end, dense=dense, clean=clean)
+    return [str(each) for each in found]
 
 
 def test_files_side_by_side_from_the_log_start_to_the_end_are_sound():
@@ -47,6 +51,30 @@ def test_files_side_by_side_from_the_log_start_to_the_end_are_sound():
 def test_missing_offsets_are_named(files: list[DataFile], log_start: int, missing: list[str]):
     assert chain(*files, log_start=log_start) == [f"partition 0 lacks the offsets {each}" for each in missing]
     assert chain(*files, log_start=log_start, dense=False) == []
+
+
+def test_where_a_key_compaction_has_been_offsets_may_be_left_out_and_nowhere_else():
+    sparse = (a_file(1, 1), a_file(4, 2))
+    assert chain(*sparse, clean=10) == []
+    assert chain(*sparse, clean=6) == ["partition 0 lacks the offsets 6 to 9"]
+    assert chain(*sparse, clean=3) == ["partition 0 lacks the offsets 3 to 3", "partition 0 lacks the offsets 6 to 9"]
+    assert chain(clean=4) == ["partition 0 lacks the offsets 4 to 9"]
+
+
+def test_files_below_what_is_clean_may_leave_out_offsets_and_others_may_not():
+    files = [a_file(0, 4), a_file(4, 4), a_file(8, 4), a_file(0, 4, partition=1)]
+    orders = plan_audit_orders("r", "t", files, clean={0: 6, 1: 0}.__getitem__, most_bytes=1 << 30, most_files=100)
+    found = [([(file.partition, file.base_offset) for file in order.files], order.dense) for order in orders]
+    assert found == [([(0, 0), (0, 4)], False), ([(0, 8), (1, 0)], True)]
+
+
+def test_files_are_looked_into_as_few_at_a_time_as_there_should_be():
+    files = [a_file(at, 2) for at in range(0, 10, 2)]
+    size = files[0].size
+    for limits, counts in (((1 << 30, 2), [2, 2, 1]), ((3 * size, 9), [3, 2]), ((0, 9), [1] * 5)):
+        most_bytes, most_files = limits
+        orders = plan_audit_orders("r", "t", files, clean=lambda _: 0, most_bytes=most_bytes, most_files=most_files)
+        assert [len(order.files) for order in orders] == counts
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -74,9 +102,15 @@ def second(root: Path) -> Path:
 
 
 def run(root: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
+    return run_whole(root, capsys, *options)[:2]
+
+
+def run_whole(root: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str], dict[str, Any]]:
+    """Exit code, what was said, and the summary."""
     capsys.readouterr()
     code = audit.main(["--data", str(root), "--all", "--engine", "local", *options])
-    return code, capsys.readouterr().out.splitlines()[:-1]
+    *said, summary = capsys.readouterr().out.splitlines()
+    return code, said, json.loads(summary)
 
 
 def rewrite(path: Path, change) -> None:
@@ -98,8 +132,23 @@ def shifted(column: str, by: int):
 
 def test_a_sound_topic_passes(root: Path, capsys):
     assert run(root, capsys) == (0, [])
-    code, planned = run(root, capsys, "--dry-run")
-    assert (code, len(planned)) == (0, 4)
+
+
+def test_a_dry_run_names_the_files_with_their_sizes_and_opens_none_of_them(root: Path, capsys):
+    """So it does not see that one is damaged."""
+    damaged, files = second(root), sorted(root.glob("topics/t/partition=0/*.parquet"))
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    code, (topic, *planned), summary = run_whole(root, capsys, "--dry-run")
+    assert (code, topic) == (0, "topic t")
+    assert planned == [f"read partition=0/{path.name} ({path.stat().st_size} bytes)" for path in files]
+    counts = {"files": 3, "records": 12, "bytes": sum(path.stat().st_size for path in files)}
+    assert summary["dry_run"] is True
+    assert summary["topics"] == {"t": counts | {"findings": 0}}
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    code, found, summary = run_whole(root, capsys)
+    assert code == 1, found
+    assert {name: summary["topics"]["t"][name] for name in counts} == counts, "the run reads what was planned"
 
 
 CHANGES = {

@@ -26,7 +26,7 @@ def run_benchmarks(*arguments: str, path: str | None = None) -> subprocess.Compl
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=55)
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", [name for name, benchmark in BENCHMARKS.items() if not benchmark.spark])
 def test_a_benchmark_runs_and_leaves_only_its_rows_behind(tmp_path: Path, name: str):
     results, place = tmp_path / "results.json", tmp_path / "place"
     ended = run_benchmarks("--only", name, "--size", "smoke", "--dir", str(place), "--json", str(results))

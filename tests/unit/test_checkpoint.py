@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_log.actions import Protocol, decode_commit, encode_commit
-from delta_log.checkpoint import checkpoint_path, decode_checkpoint, encode_checkpoint, log_versions
+from delta_log.actions import Protocol, decode_commit, encode_commit, file_stats
+from delta_log.checkpoint import (
+    checkpoint_path,
+    checkpoint_pieces,
+    decode_checkpoint,
+    encode_checkpoint,
+    encode_pieces,
+    log_versions,
+)
+from delta_log.checkpoint_columns import PIECE, add_columns
 from delta_log.errors import Corruption
 from delta_log.snapshot import Snapshot
 from tests.support.tables import a_file, append, content, files, first_commit, histories, removal
@@ -53,6 +61,28 @@ def test_a_checkpoint_and_what_follows_say_what_all_commits_say(history, data: s
 def test_any_file_comes_back_as_it_was(there):
     snapshot = folded([first_commit(), *(append(file) for file in there)])
     assert content(restored(snapshot)) == content(snapshot)
+
+
+@settings(max_examples=30)
+@given(there=st.lists(files(), min_size=1, max_size=20))
+def test_statistics_that_are_made_as_a_column_are_those_of_a_commit_to_the_letter(there):
+    made = [add["stats"] for adds in add_columns(there) for add in adds.to_pylist()]
+    assert made == [file_stats(file) for file in there]
+
+
+def test_however_long_its_history_a_checkpoint_is_made_by_small_pieces():
+    """Between two of them those who wait for an answer get the interpreter."""
+    live = [append(a_file(base)) for base in range(PIECE + 1)]
+    gone = [removal(*(a_file(base) for base in range(10**6, 10**6 + 2 * PIECE + 1)))]
+    snapshot = folded([first_commit(), *live, *gone])
+    pieces = list(checkpoint_pieces(snapshot))
+    assert max(piece.num_rows for piece in pieces) == PIECE
+    data, size = encode_pieces(pieces)
+    assert (data, size) == encode_checkpoint(snapshot)
+    assert size == 2 + 2 + (PIECE + 1) + (2 * PIECE + 1)
+    again = Snapshot(version=snapshot.version)
+    again.fold(decode_checkpoint(bytes(data), NAME))
+    assert said(again) == said(snapshot)
 
 
 def test_a_checkpoint_counts_its_actions():

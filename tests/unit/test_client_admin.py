@@ -85,6 +85,30 @@ def test_the_cluster_is_asked_for_once():
     }
 
 
+def test_batches_are_asked_for_until_a_page_is_not_full():
+    def page(first: int, count: int):
+        rows = [
+            {
+                "base_offset": at,
+                "last_offset": at,
+                "count": 1,
+                "size": 2,
+                "position": 2 * at,
+                "created_ms": 3,
+                "file": "f",
+            }
+            for at in range(first, first + count)
+        ]
+        return answer(200, {"batches": rows})
+
+    client, requests = admin(page(5, 10_000), page(10_005, 1))
+    assert [each.base_offset for each in client.batches("t", 1, offset=5)] == list(range(5, 10_006))
+    assert paths(requests) == [
+        "GET /topics/t/partitions/1/batches?offset=5&max_batches=10000",
+        "GET /topics/t/partitions/1/batches?offset=10005&max_batches=10000",
+    ]
+
+
 def test_an_answer_that_cannot_be_read_is_unknown():
     client, _ = admin(answer(200, {"nonsense": 1}))
     with pytest.raises(errors.OutcomeUnknown, match="cannot be read"):

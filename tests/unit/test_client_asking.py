@@ -26,6 +26,7 @@ from tests.support.client_wire import AsyncWire, Wire
 
 PATIENCE = Patience("http://server", 10.0, 4.0, 1_000, Backoff(0.1, 1.0))
 QUESTION = Question("asking", Request("GET", "/"))
+CHANGE = Question("changing", Request("POST", "/"))
 OK = Answer(200, {}, b"{}")
 LATER = Answer(503, {}, b'{"error_code":503,"message":"later","retriable":true,"outcome":"not_attempted"}')
 CUT = AnswerLost("cut")
@@ -75,7 +76,7 @@ def test_a_refusal_is_handed_on_with_whether_an_attempt_before_it_is_in_doubt():
 
 
 def test_what_does_harm_when_it_is_repeated_is_repeated_only_if_it_was_surely_not_done():
-    question = QUESTION._replace(repeatable=False)
+    question = CHANGE._replace(repeatable=False)
     assert play(ask(question, PATIENCE), [LATER, OK])[0].answer is OK
     with pytest.raises(OutcomeUnknown):
         play(ask(question, PATIENCE), [CUT, OK])
@@ -90,7 +91,15 @@ def test_when_the_time_is_over_the_last_failure_is_told():
 
 def test_a_doubt_on_the_way_is_told_at_the_end():
     with pytest.raises(OutcomeUnknown):
+        play(ask(CHANGE, PATIENCE._replace(retries=1)), [CUT, NotSent("refused")])
+
+
+def test_of_what_was_only_asked_nothing_is_unknown():
+    with pytest.raises(Unreachable):
         play(ask(QUESTION, PATIENCE._replace(retries=1)), [CUT, NotSent("refused")])
+    with pytest.raises(NotAvailable, match="asking: cut") as caught:
+        play(ask(QUESTION, PATIENCE._replace(retries=1)), [NotSent("refused"), CUT])
+    assert caught.value.outcome == "not_attempted"
 
 
 def test_no_attempt_has_more_time_than_is_left():

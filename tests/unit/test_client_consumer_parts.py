@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -13,15 +15,26 @@ from hypothesis import strategies as st
 
 from lakelog import Consumer, TopicPartition, errors
 from lakelog.consume.buffer import Buffer
+from lakelog.consume.consumption import Consumption
 from lakelog.consume.held import Held
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord
+from lakelog.consume.steps import Wait
 from lakelog.consume.stretch import Rows, find_runs
-from lakelog.consume.wire import Wire
-from lakelog.transport.exchange import NotSent, Outcome, Request
+from lakelog.consume.wanted import Manual, Topics
+from lakelog.consume.wire import Asked, Wire
+from lakelog.transport.asking import Heard
+from lakelog.transport.exchange import Answer, NotSent, Outcome, Request
+from tests.support.serving import wait_for
 
 MUST = {"bootstrap.servers": "localhost:1", "group.id": "g"}
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    wait_for(lambda: not [each.name for each in threading.enumerate() if each.name.startswith("lakelog-consumer")])
 
 
 def held(partition: TopicPartition = ONE) -> Held:
@@ -149,11 +162,12 @@ def test_the_server_commits_nothing_by_itself_and_leaves_time_between_polls_to_t
 def test_a_request_never_waits_long_and_its_head_is_never_too_large():
     wire = Wire(ConsumerSettings.of(MUST | {"fetch.max.wait.ms": 60_000}))
     many = [TopicPartition("t" * 200, number) for number in range(1_000)]
-    request = wire.records("name", many, 7, 3, arrow=False)
+    request = wire.records("name", Asked(many, 7, 5, 3), arrow=False)
     assert "timeout=500&" in request.path
     assert len(request.path) < 17_000
     assert not request.path.endswith(",")
-    assert (request.headers["Lakelog-Received"], request.headers["Lakelog-Generation"]) == ("7", "3")
+    said = [request.headers[f"Lakelog-{name}"] for name in ("Received", "Done", "Generation")]
+    assert said == ["7", "5", "3"]
 
 
 # --- what it needs, and what it survives
@@ -244,3 +258,87 @@ def test_misuse_is_told_without_a_server():
     consumer.close(0)
     with pytest.raises(errors.Closed):
         consumer.assignment()
+
+
+# --- the lanes
+
+
+class Server:
+    """Drives one lane of a consumer: what it asks for is asked of the test, and waiting takes no time."""
+
+    def __init__(self, lane: Generator[Any, Any, None]) -> None:
+        self._lane = lane
+        self._now = 0.0
+        self.asked: Request = self._go_on(None, first=True)
+
+    def answer(self, status: int = 200, body: bytes = b"{}", **headers: str) -> Request:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.asked = self._go_on(Answer(status, named, body))
+        return self.asked
+
+    def _go_on(self, outcome: Outcome | None, *, first: bool = False) -> Request:
+        step = next(self._lane) if first else self._lane.send(Heard(self._now, 0.0, outcome))
+        while not isinstance(step, Request):
+            assert isinstance(step, Wait)
+            self._now = max(self._now, step.until or 0.0)
+            step = self._lane.send(Heard(self._now, 0.0, None))
+        return step
+
+
+GONE = (404, b'{"error_code": 40403, "message": "no such consumer instance"}')
+
+
+def joined() -> tuple[Consumption, Server]:
+    """A consumer that has joined as `a`, and is about to subscribe."""
+    names = iter("abcdef")
+    made = Consumption(ConsumerSettings.of(MUST), lambda: next(names))
+    made.known.wanted = Topics(("t",))
+    server = Server(made.lanes[0].run())
+    assert server.asked.path == "/consumers/g"
+    assert server.answer().path == "/consumers/g/instances/a/subscription"
+    return made, server
+
+
+def test_who_became_another_member_while_it_subscribed_subscribes_again():
+    made, server = joined()
+    made.known.expelled("a", 0.0)
+    assert server.answer(204, b"").path == "/consumers/g"
+    assert server.answer().path == "/consumers/g/instances/b/subscription"
+    assert server.answer(204, b"").path == "/consumers/g/instances/b/heartbeat"
+    assert made.known.told == Topics(("t",))
+
+
+def test_who_is_given_again_what_he_had_behind_a_lost_answer_says_where_he_is():
+    """With partitions of his own choice nothing but the offsets tells it; what goes back at once is another log."""
+    names = iter("abcdef")
+    made = Consumption(ConsumerSettings.of(MUST), lambda: next(names))
+    made.known.wanted, made.known.polling = Manual((ONE,)), True
+    made.known.held[ONE] = Held(ONE, None, announced=True, stage="kept", expected=5, position=5)
+    server = Server(made.lanes[0].run())
+    assert server.answer().path == "/consumers/g/instances/a/assignments"
+    server.answer(204, b"")
+    made.known.received = 6
+    reading = Server(made.fetching.run())
+    reading.answer(502)  # it may have come, and may come late
+    record = b'[{"topic": "t", "partition": 0, "offset": 2, "timestamp": 0, "key": null, "value": null, "headers": []}]'
+    assert reading.answer(200, record, lakelog_answer="8").path == "/consumers/g/instances/a/positions"
+    assert b'"offset":5' in (reading.asked.body or b"")
+    assert made.known.buffer.ready == 0
+    reading.answer(204, b"")
+    reading.answer(200, record, lakelog_answer="9")
+    assert made.known.buffer.ready == 1
+
+
+def test_what_was_asked_as_a_former_member_says_nothing_of_the_present_one():
+    made, server = joined()
+    server.answer(204, b"")
+    known = made.known
+    known.generation, known.polling = 1, True
+    reading = Server(made.fetching.run())
+    assert reading.asked.path.startswith("/consumers/g/instances/a/records")
+    server.answer(*GONE)
+    assert server.answer().path == "/consumers/g/instances/b/subscription"
+    server.answer(204, b"")
+    known.generation = 2
+    assert reading.answer(*GONE).path.startswith("/consumers/g/instances/b/records")
+    assert (known.member, known.told) == ("b", Topics(("t",)))

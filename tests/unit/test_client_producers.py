@@ -17,7 +17,9 @@ from tests.support.client_wire import UNREACHABLE, store_all, stored
 from tests.support.serving import wait_for
 
 Open = Callable[..., Kind]
-SECONDS = 20.0
+SECONDS = 40.0
+#: A busy machine may not come to a request before its time is over; one of these is long enough for it.
+NOT_TOO_SHORT = (100, 2_000, 20_000)
 
 
 @pytest.fixture(params=KINDS)
@@ -226,20 +228,25 @@ def test_a_server_that_is_away_is_tried_until_it_is_back(opened: Open):
 
 
 def test_a_server_that_stays_away_ends_with_not_stored(opened: Open):
-    producer = opened(lambda _: UNREACHABLE, delivery_timeout_ms=50)
-    error = producer.send("t", b"x").exception(SECONDS)
+    for patience_ms in NOT_TOO_SHORT:
+        producer = opened(lambda _: UNREACHABLE, delivery_timeout_ms=patience_ms)
+        error = producer.send("t", b"x").exception(SECONDS)
+        if getattr(error, "last", None) is not None:
+            break
     assert isinstance(error, errors.NotDelivered)
     assert isinstance(error.last, errors.Unreachable)
     assert error.outcome == "not_attempted"
 
 
 def test_a_request_that_hangs_is_given_up_in_time(opened: Open):
-    producer = opened(delivery_timeout_ms=50)
-    future = producer.send("t", b"x")
-    asked = producer.take()
-    assert asked.request.timeout_s <= 0.05
-    error = future.exception(SECONDS)
+    for patience_ms in NOT_TOO_SHORT:
+        producer = opened(delivery_timeout_ms=patience_ms)
+        error = producer.send("t", b"x").exception(SECONDS)
+        if producer.requests:
+            break
     assert isinstance(error, errors.OutcomeUnknown)
+    asked = producer.take()
+    assert asked.request.timeout_s <= patience_ms / 1000
     asked.answer_stored()
 
 

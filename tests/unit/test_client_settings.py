@@ -80,8 +80,7 @@ def test_an_unknown_setting_is_refused_with_the_one_that_is_meant():
     assert refused(nonsense=5).endswith("there is no such setting")
 
 
-def test_transactions_and_passwords_are_not_there_yet():
-    assert "not there yet" in refused(transactional_id="t")
+def test_passwords_are_not_there_yet():
     assert "no authentication yet" in refused(security_protocol="SASL_SSL")
 
 

@@ -11,9 +11,11 @@ from delta_log.errors import LakelogError as LogError
 from ingest_api.errors import Refusal, answer_error, try_again
 from ingest_api.formats_in.faults import refuse_records
 from lakelog import errors
+from lakelog.errors import ForeignAnswer
 from lakelog.produce.batch import NOWHERE, Place
 from lakelog.produce.rows import Row
 from lakelog.produce.verdict import Ahead, Later, Refused, Stored, TooLarge, Unknown, Verdict, read_verdict
+from lakelog.transport.answers import read_fault
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent
 
 ROWS = [Row(b"0"), Row(b"1", partition=3), Row(b"2", partition=9), Row(b"3", partition=9)]
@@ -80,6 +82,14 @@ def test_what_says_nothing_of_the_outcome_is_unknown(status: int):
     assert isinstance(verdict, Unknown)
     assert (verdict.after_s, verdict.error.outcome) == (7.0, "unknown")
     assert "a proxy" in str(verdict.error)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"\xff", b"<html><head><title>t</title></head><p>Not\n<b>here</b>"])
+def test_a_4xx_that_no_lakelog_server_wrote_is_told_apart(body: bytes):
+    error = read_fault(Answer(404, {}, body), "it").error
+    assert isinstance(error, ForeignAnswer)
+    assert (error.status, error.outcome, error.retriable) == (404, "not_attempted", False)
+    assert ("Not here" in str(error), "<" in str(error)) == (body.startswith(b"<"), False)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429])

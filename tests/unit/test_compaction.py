@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from delta_log.compaction import Bin, plan_compaction, plan_fold
+from delta_log.compaction import MOST_UNFOLDED, Bin, plan_compaction, plan_fold
 from delta_log.types import DataFile
 
 HOUR = 3_600_000
@@ -140,6 +140,30 @@ def test_a_hundred_thousand_commits_never_leave_sixty_files_nor_rewrite_a_row_mo
     assert rewrites <= 6
 
 
+@pytest.mark.parametrize("begin", [10, MOST_UNFOLDED // 2, MOST_UNFOLDED])
+def test_however_fast_files_come_there_are_twice_the_unfolded_beside_those_that_a_fold_leaves(begin: int):
+    """A fold begins at some time, and goes on until commits wait for it. What comes meanwhile is not in its plan."""
+    files: list[DataFile] = []
+    peak, settled, following = 0, 0, 0
+
+    def commit_until(unfolded: int) -> None:
+        nonlocal following
+        while len(files) - settled < unfolded:
+            files.append(DataFile(f"{following}", 0, following, following, 1, 3000, 0, 0, following))
+            following += 1
+
+    while following < 100_000:
+        commit_until(begin)
+        bins = plan_fold(files, fan_in=10, max_bytes=MANY, segment_ms=MANY)
+        commit_until(MOST_UNFOLDED)
+        peak = max(peak, len(files))
+        for b in bins:
+            start = files.index(b.inputs[0])
+            files[start : start + len(b.inputs)] = [merged(b)]
+        settled = len(files)
+    assert MOST_UNFOLDED <= peak <= 2 * MOST_UNFOLDED + 9 * 5
+
+
 @pytest.mark.parametrize(
     "at",
     [lambda i: 0 if i % 2 else 10**15, lambda i: 10**15, lambda i: (7919 * i) % 10**9],
@@ -181,10 +205,22 @@ def test_the_last_bin_waits_until_it_doubles_its_largest_file():
     assert [b.size for b in compacted(files)] == [950]
 
 
+@pytest.mark.parametrize("sizes", [(400, 401), (401, 400)])
+def test_two_equal_commits_are_merged_though_their_files_are_never_equal_to_the_byte(sizes: tuple[int, int]):
+    files = [replace(file, size=size) for file, size in zip(row_of_files([1] * 2), sizes, strict=True)]
+    assert [b.size for b in compacted(files)] == [801]
+
+
 def test_the_live_edge_is_left_to_the_server():
     files = row_of_files([1] * 20)
     bins = compacted(files, min_age_ms=10_000, now_ms=files[-1].modified_ms)
     assert [(b.base_offset, b.last_offset) for b in bins] == [(0, 9)]
+
+
+def test_without_a_live_edge_all_is_compacted_also_by_a_clock_that_is_behind():
+    files = row_of_files([1] * 20)
+    bins = compacted(files, now_ms=files[-1].modified_ms - 1000)
+    assert [(b.base_offset, b.last_offset) for b in bins] == [(0, 9), (10, 19)]
 
 
 def test_no_compacted_file_spans_more_than_half_the_retention():

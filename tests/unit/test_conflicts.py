@@ -9,7 +9,7 @@ from delta_log.snapshot import EPOCH_TXN, start_txn
 from tests.support.tables import SCHEMA, a_file, append, info, metadata, removal
 
 OURS = 5
-BEFORE = Identity(Protocol(), metadata())
+BEFORE = Identity(Protocol(), metadata(), OURS)
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -26,6 +26,10 @@ def test_our_own_epoch_and_earlier_ones_do_not(epoch: int):
 def test_an_end_that_we_did_not_write_ends_an_owner_who_appends():
     with pytest.raises(NotOwner, match="somebody else appended"):
         check_winner("t", Kind.APPEND, OURS, append(a_file(0), epoch=OURS), BEFORE)
+
+
+def test_a_newcomer_lets_the_former_owner_append_until_the_table_is_of_its_own_epoch():
+    check_winner("t", Kind.APPEND, OURS, append(a_file(0), epoch=OURS - 1), Identity(Protocol(), metadata(), OURS - 1))
 
 
 @pytest.mark.parametrize("kind", [Kind.REWRITE, Kind.REMOVAL, Kind.LOG_START])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.errors import NoOffset
+from consumer_groups.errors import IllegalState, NoOffset
 from consumer_groups.polling import Lookup, decide_answer_lost, decide_idle
 from delta_log.types import PartitionOffsets
 from tests.support.group_stage import Stage, part
@@ -159,6 +159,43 @@ def test_an_answer_that_did_not_arrive_is_not_committed(ask: str):
     stage.poll("a", received=answer)
     getattr(stage, ask)("a", received=answer)
     assert stage.committed(T0) == 2
+
+
+def test_a_seek_that_comes_late_moves_nothing():
+    stage = reading()
+    stage.seek("a", {T0: 0}, received=0)
+    stage.poll("a", received=0, most=3)
+    answer = stage.group.presences["a"].answer
+    stage.poll("a", received=answer, most=1)
+    with pytest.raises(IllegalState):
+        stage.seek("a", {T0: 0}, received=0)
+    assert stage.poll("a", received=answer + 1) == {T0: (4, 9)}
+    stage.seek("a", {T0: 0}, received=answer + 1)
+
+
+def test_what_a_late_poll_took_back_is_given_again_behind_a_gap_in_the_numbers():
+    """Its owner has it already, and sees by the gap that nobody knows that."""
+    stage = reading()
+    stage.poll("a", received=0, most=3)
+    answer = stage.group.presences["a"].answer
+    stage.begin_poll("a", received=0)  # it was sent before that answer arrived
+    assert stage.poll("a", received=answer, most=3) == {T0: (0, 3)}
+    assert stage.group.presences["a"].answer > answer + 1
+    answer = stage.group.presences["a"].answer
+    stage.seek("a", {T0: 3}, received=answer)
+    assert stage.poll("a", received=answer) == {T0: (3, 8)}
+    assert stage.group.presences["a"].answer == answer + 1
+
+
+def test_behind_what_another_poll_was_given_meanwhile_nothing_is_given():
+    """One of the two came late, and nobody knows which: the number says that its answer is missing."""
+    stage = reading()
+    answer = stage.group.presences["a"].answer
+    early, late = stage.begin_poll("a", received=0), stage.begin_poll("a", received=0)
+    assert stage.end_poll("a", late.reads, 3, answer).accepted
+    assert not stage.end_poll("a", stage.fetch("a").reads, 3, answer).accepted
+    assert not stage.end_poll("a", early.reads, 3, answer).accepted
+    assert stage.poll("a", received=0, most=3) == {T0: (0, 3)}
 
 
 def test_numbers_of_answers_are_of_one_process():

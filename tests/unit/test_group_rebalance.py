@@ -97,6 +97,27 @@ def test_a_partition_moves_when_its_owner_says_that_it_gave_it_up():
     assert stage.owner(T1) == "b"
 
 
+def test_a_partition_of_an_owner_that_reads_without_polls_moves_only_when_a_heartbeat_gives_it_up():
+    stage = Stage(t=2)
+    stage.join("a", "t", auto_commit_enable=False, polls=False)
+    stage.join("b", "t")
+    stage.commit("a", {T0: 4, T1: 4}, keeps=True)
+    stage.heartbeat("a", owned=frozenset({T0, T1}))
+    assert stage.owner(T1) == "a"
+    stage.heartbeat("a")
+    assert stage.poll("b") == {T1: (4, 9)}
+
+
+def test_who_reads_without_polls_need_not_poll_and_is_still_not_waited_for_longer_than_the_rebalance_timeout():
+    stage = Stage(t=2)
+    stage.join("a", "t", polls=False, max_poll_interval_ms=1000, rebalance_timeout_ms=10_000)
+    stage.pass_time(2000)
+    assert stage.owned("a") == {T0, T1}
+    stage.join("b", "t")
+    stage.pass_time(10_000)
+    assert stage.owned("b") == {T1}
+
+
 def test_a_partition_moves_when_its_owner_leaves():
     stage = moving()
     stage.leave("a")

@@ -28,7 +28,7 @@ OFFSET = OffsetRecord(
 )
 MEMBER = MemberRecord(group="g", member_id="m", options=Options(), joined_at_ms=5, manual=(("t", 1),), standing="away")
 EACH: list[Record] = [
-    GroupRecord(group="g", generation=7, empty_since_ms=5),
+    GroupRecord(group="g", generation=7, empty_since_ms=5, dead_letter_topics=("g.dlq",)),
     MEMBER,
     AssignmentRecord(
         group="g", member_id="m", generation=7, target={"t": [1]}, assigned={"t": {1: 6}}, revoking={"u": {0: 2}}

@@ -11,7 +11,15 @@ import pytest
 
 from delta_log import Log, Record, Settings
 from delta_log.compaction import Bin
-from delta_log.errors import Corruption, NotARoot, OutcomeUnknown, PlanOutdated, StorageRefused, UnknownTopic
+from delta_log.errors import (
+    Corruption,
+    InvalidRequest,
+    NotARoot,
+    OutcomeUnknown,
+    PlanOutdated,
+    StorageRefused,
+    UnknownTopic,
+)
 from delta_log.types import DataFile
 from jobs import compaction, retention
 from jobs.command import milliseconds
@@ -69,8 +77,9 @@ def test_what_is_no_length_of_time_is_refused(text: str):
         ([Corruption("f", "w")], None, Exit.INCOMPLETE),
         ([PlanOutdated("t", "w"), OutcomeUnknown("c", "w")], None, Exit.UNKNOWN),
         ([], StorageRefused("retention", "clock"), Exit.REFUSED),
-        ([], UnknownTopic("t"), Exit.CALLED_WRONGLY),
-        ([], NotARoot("r", "w"), Exit.CALLED_WRONGLY),
+        ([], UnknownTopic("t"), Exit.ABSENT),
+        ([], NotARoot("r", "w"), Exit.WRONG_ROOT),
+        ([], InvalidRequest("w"), Exit.CALLED_WRONGLY),
         ([], OutcomeUnknown("c", "w"), Exit.UNKNOWN),
         ([], RuntimeError("a bug"), Exit.INCOMPLETE),
         ([Corruption("f", "w")], KeyboardInterrupt(), Exit.INTERRUPTED),
@@ -159,25 +168,26 @@ def test_spark_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.Mon
     "options",
     [[], ["--all"], ["--data", "x"], ["--data", "x", "--all", "--topic", "t"], ["--data", "x", "--all", "--nope"]],
 )
-def test_wrong_options_end_with_the_usage(job, options: list[str], capsys, monkeypatch: pytest.MonkeyPatch):
+def test_wrong_options_end_with_one_sentence(job, options: list[str], capsys, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("LAKELOG_DATA", raising=False)
     with pytest.raises(SystemExit) as ended:
         job.main(options)
     assert ended.value.code == 2
-    assert "usage:" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (said.count("\n"), said.rstrip().endswith(" --help")) == (1, True)
 
 
 def test_a_topic_that_is_not_there_ends_the_run_before_it_begins(root: Path, capsys):
     code, summary, lines, said = call(
         capsys, compaction, "--data", root, "--topic", "one", "--topic", "nope", "--min-age", "0s"
     )
-    assert (code, summary["outcome"], summary["topics"], lines) == (2, "called_wrongly", {}, [])
+    assert (code, summary["outcome"], summary["topics"], lines) == (5, "absent", {}, [])
     assert said == "compaction: there is no topic 'nope'\n"
 
 
 def test_a_place_that_is_no_root_is_refused(tmp_path: Path, capsys):
     code, summary, _, said = call(capsys, retention, "--data", tmp_path, "--all")
-    assert (code, summary["outcome"]) == (2, "called_wrongly")
+    assert (code, summary["outcome"]) == (8, "wrong_root")
     assert "no lakelog.json" in said
 
 

@@ -2,17 +2,19 @@
 
 from dataclasses import replace
 
-import pyarrow as pa
+import pytest
 
 from delta_log.key_compaction import (
     KeyCompactionLimits,
     KeyCompactionPlan,
     TombstoneMark,
-    latest_offsets,
+    leaving_offsets,
     plan_key_compaction,
-    surviving,
+    plan_rewrites,
 )
+from delta_log.topic_config import TopicConfig
 from delta_log.types import DataFile
+from tests.support.key_entries import Row, entries, surviving_offsets
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000
@@ -136,57 +138,72 @@ def test_a_plan_says_exactly_what_it_would_do():
     )
 
 
-def records(*rows: tuple[int, bytes | None, bytes | None], key_type: pa.DataType | None = None) -> pa.Table:
-    return pa.table(
-        {
-            "offset": pa.array([row[0] for row in rows], pa.int64()),
-            "timestamp": pa.array([0] * len(rows), pa.timestamp("us", "UTC")),
-            "key": pa.array([row[1] for row in rows], key_type or pa.binary()),
-            "value": pa.array([row[2] for row in rows], pa.binary()),
-        }
+def test_the_limits_are_the_topics_settings():
+    config = TopicConfig.of(
+        {"min.compaction.lag.ms": 1, "max.compaction.lag.ms": 2, "delete.retention.ms": 3, "segment.ms": 4}
     )
+    assert KeyCompactionLimits.of(config) == KeyCompactionLimits(1, 2, 0.5, 3, 4)
 
 
-def kept(clean: pa.Table, dirty: pa.Table, *, tombstones_below: int = 0) -> list[int]:
-    both = pa.concat_tables([clean, dirty])
-    mask = surviving(both, latest=latest_offsets(dirty), tombstones_below=tombstones_below)
-    assert mask.null_count == 0
-    return both.filter(mask).column("offset").to_pylist()
+def kept(*rows: Row, dirty_from: int = 0, tombstones_below: int = 0) -> list[int]:
+    return surviving_offsets(rows, dirty_from=dirty_from, tombstones_below=tombstones_below)
 
 
 def test_only_the_newest_record_of_a_key_survives_at_its_own_offset():
-    dirty = records((0, b"a", b"1"), (1, b"b", b"1"), (2, b"a", b"2"), (5, b"c", b""))
-    assert kept(records(), dirty) == [1, 2, 5]
+    assert kept((0, b"a", b"1"), (1, b"b", b"1"), (2, b"a", b"2"), (5, b"c", b"")) == [1, 2, 5]
 
 
 def test_a_clean_record_goes_only_if_a_dirty_one_has_its_key():
-    assert kept(records((0, b"a", b"1"), (1, b"b", b"1")), records((2, b"a", b"2"))) == [1, 2]
+    assert kept((0, b"a", b"1"), (1, b"b", b"1"), (2, b"a", b"2"), dirty_from=2) == [1, 2]
 
 
 def test_an_empty_key_is_a_key_and_a_null_key_is_none():
-    dirty = records((0, b"", b"1"), (1, None, b"1"), (2, b"", b"2"), (3, None, None))
-    assert kept(records(), dirty) == [1, 2, 3]
+    assert kept((0, b"", b"1"), (1, None, b"1"), (2, b"", b"2"), (3, None, None)) == [1, 2, 3]
 
 
 def test_a_tombstone_takes_its_key_along_and_stays_until_its_time_has_come():
-    clean, dirty = records((0, b"a", None), (1, b"b", b"1")), records((2, b"b", None))
-    assert kept(clean, dirty) == [0, 2]
-    assert kept(clean, dirty, tombstones_below=2) == [2]
+    rows: list[Row] = [(0, b"a", None), (1, b"b", b"1"), (2, b"b", None)]
+    assert kept(*rows, dirty_from=2) == [0, 2]
+    assert kept(*rows, dirty_from=2, tombstones_below=2) == [2]
 
 
 def test_nothing_dirty_leaves_everything_as_it_is():
-    assert kept(records((0, b"a", b"1"), (1, b"a", b"2")), records()) == [0, 1]
+    assert kept((0, b"a", b"1"), (1, b"a", b"2"), dirty_from=2) == [0, 1]
+    assert kept() == []
 
 
-def test_the_map_of_parts_is_the_map_of_their_maps():
-    one, two = records((0, b"a", b"1"), (1, b"b", b"1")), records((2, b"a", b"2"))
-    whole = latest_offsets(pa.concat_tables([one, two]))
-    parts = latest_offsets(pa.concat_tables([latest_offsets(one), latest_offsets(two)]))
-    assert whole.sort_by("offset").equals(parts.sort_by("offset"))
-    assert whole.sort_by("offset").to_pydict() == {"key": [b"b", b"a"], "offset": [1, 2]}
+def test_entries_come_in_any_order():
+    rows: list[Row] = [(2, b"a", b"2"), (0, b"a", b"1"), (1, b"a", None)]
+    assert leaving_offsets(entries(rows, dirty_from=0)).tolist() == [0, 1]
 
 
-def test_keys_of_large_and_plain_binary_meet():
-    clean = records((0, b"a", b"1"), key_type=pa.large_binary())
-    mask = surviving(clean, latest=latest_offsets(records((1, b"a", b"2"))), tombstones_below=0)
-    assert mask.to_pylist() == [False]
+def rewrites(
+    files: list[DataFile], leaving: list[int], *, segment_bytes: int = 1000, retention_ms: int | None = None
+) -> list[list[int]]:
+    planned = plan_rewrites(
+        files, leaving, segment_bytes=segment_bytes, segment_ms=10 * HOUR, retention_ms=retention_ms
+    )
+    return [[each.base_offset for each in group] for group in planned]
+
+
+def test_a_file_that_nothing_leaves_stays_and_nothing_is_written_across_it():
+    assert rewrites(FOUR, [1, 1, 0, 1]) == [[0, 10], [30]]
+    assert rewrites(FOUR, [0, 0, 0, 0]) == []
+
+
+@pytest.mark.parametrize(
+    ("leaving", "groups"),
+    [([1, 1, 1, 1], [[0, 10], [20, 30]]), ([9, 9, 9, 9], [[0, 10, 20, 30]]), ([10, 10, 1, 1], [[0, 10, 20, 30]])],
+)
+def test_files_go_together_as_far_as_what_is_left_of_them_fits(leaving: list[int], groups: list[list[int]]):
+    assert rewrites(FOUR, leaving, segment_bytes=190) == groups
+
+
+def test_of_much_that_leaves_no_more_is_read_for_one_file_than_a_task_should():
+    many = [file(i * 10, i * 10 + 9, age_ms=HOUR) for i in range(20)]
+    assert list(map(len, rewrites(many, [10] * 20, segment_bytes=100))) == [8, 8, 4]
+
+
+def test_no_file_is_made_that_spans_more_than_half_of_the_retention():
+    assert rewrites(FOUR, [1] * 4, retention_ms=4 * HOUR) == [[0, 10, 20], [30]]
+    assert rewrites(FOUR, [1] * 4, retention_ms=1) == [[0], [10], [20], [30]]

@@ -7,15 +7,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from delta_log.errors import Corruption
 from delta_log.fetched import NO_LIMIT, FetchLimits
 from delta_log.later import FileRoom, Later
 from delta_log.later_plan import Promise, cut_steps, plan_later
-from delta_log.parquet import OpenFile, seal
+from delta_log.parquet import OpenFile
 from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
+from delta_log.seal import seal
 from delta_log.stores import MemoryStore
 from delta_log.types import RowGroup
 
@@ -46,6 +47,7 @@ def offsets_of(batches: list[pa.RecordBatch]) -> list[int]:
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
+@example([0, 1], 2, 1, 1, 1, 5000)  # nothing is asked for, amid a row group
 @given(
     rising | dense, st.integers(1, 8), st.integers(0, 65), st.integers(0, 65), st.integers(1, 40) | st.just(NO_LIMIT),
     st.integers(0, 5000),

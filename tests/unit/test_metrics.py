@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from delta_log.retention import measure_overdue, overdue, plan_retention
+from delta_log.retention import measure_overdue, plan_retention
 from delta_log.statistics import JOBS, CommitMeter, Histogram, JobMeter, JournalMeter
 from delta_log.types import DataFile
 from ingest_api.access_log import Access, AccessLog, as_record, open_access_log, readable
@@ -125,6 +125,16 @@ def partitions(draw: st.DrawFn) -> list[DataFile]:
 limits = st.one_of(st.none(), st.integers(0, 1500))
 
 
+@example(
+    [
+        DataFile("0.parquet", 0, 0, 0, 1, 1, NOW - 1, NOW, NOW - 1000),
+        DataFile("1.parquet", 0, 1, 1, 1, 1, NOW - 1002, NOW - 1001, NOW - 1000),
+    ],
+    0,
+    0,
+    None,
+    1,
+)
 @given(partitions(), st.integers(0, 40), limits, st.one_of(st.none(), st.integers(0, 200)), st.integers(1, 500))
 def test_what_is_overdue_is_what_retention_would_remove(files, log_start, retention_ms, retention_bytes, segment_ms):
     asked = {
@@ -134,7 +144,16 @@ def test_what_is_overdue_is_what_retention_would_remove(files, log_start, retent
         "segment_ms": segment_ms,
         "now_ms": NOW,
     }
-    assert measure_overdue(files, **asked) == overdue(plan_retention(files, end=100, **asked))
+    found, plan = measure_overdue(files, **asked), plan_retention(files, end=100, **asked)
+    assert found.size == (plan.size if plan is not None else 0)
+    # Its age is by how much more time the limits would have to give, so that nothing but what is below the start went.
+    reasons = {removal.why for removal in plan.removals} if plan is not None else set()
+    assert found.age_ms == 0 or reasons & {"time", "bytes"}
+    if retention_bytes is None and retention_ms is not None:
+        patient = plan_retention(files, end=100, **asked | {"retention_ms": retention_ms + found.age_ms})
+        assert patient is None or {removal.why for removal in patient.removals} == {"below the log start"}
+        if found.age_ms:
+            assert plan_retention(files, end=100, **asked | {"retention_ms": retention_ms + found.age_ms - 1})
 
 
 class TestWatch:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
-from delta_log.parquet import encode_parquet, read_file, read_row_groups, sealed_footer, time_bounds
+from delta_log.parquet import encode_groups, encode_parquet, read_file, read_parts, read_row_groups, time_bounds
 from delta_log.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES
+from delta_log.seal import sealed_footer
 from delta_log.stores import MemoryStore
 from delta_log.topic_config import ParquetCodec, TopicConfig
 
@@ -83,6 +84,10 @@ def test_a_changed_byte_in_a_data_page_is_corruption_that_names_the_file():
         list(read_row_groups(store, "file", FILE_SCHEMA.names, low=0, high=100))
 
 
+#: Of a file that is read at once, and of one that is not.
+SIZES = (1, 1 << 40)
+
+
 @pytest.mark.parametrize("bit", [0x01, 0x80, 0xFF])
 def test_no_damage_to_any_byte_misleads_a_reader(bit: int):
     """Pages have checksums, the footer has its seal: damage is found, or it hit what nobody reads."""
@@ -95,10 +100,44 @@ def test_no_damage_to_any_byte_misleads_a_reader(bit: int):
         try:
             whole = read_file(store, "file", FILE_SCHEMA)
             groups = pa.concat_tables(read_row_groups(store, "file", FILE_SCHEMA.names, low=0, high=100))
+            parts = [pa.concat_tables(read_parts(store, "file", FILE_SCHEMA.names, size)) for size in SIZES]
         except Corruption:
             continue
-        assert whole.equals(table), at
-        assert groups.equals(table), at
+        assert all(read.equals(table) for read in (whole, groups, *parts)), at
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x80])
+def test_no_damage_to_any_byte_is_overlooked_by_who_reads_all_of_them(bit: int):
+    store, data = stored(rows(*range(20)))
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= bit
+        store.put("file", bytes(damaged))
+        with pytest.raises(Corruption):
+            read_file(store, "file", FILE_SCHEMA)
+        with pytest.raises(Corruption):
+            list(read_parts(store, "file", FILE_SCHEMA.names, 1 << 40, whole=True))
+
+
+def test_a_file_that_was_written_in_parts_has_the_same_checksums():
+    table = rows(*range(50))
+    groups = [table.slice(begin, 10) for begin in range(0, 50, 10)]
+    data = b"".join(map(bytes, encode_groups(groups, FILE_SCHEMA, ParquetCodec(), ordered_by=ORDER)))
+    store = MemoryStore()
+    store.put("file", data)
+    assert read_file(store, "file", FILE_SCHEMA).equals(table)
+    assert sealed_footer(pa.BufferReader(data), whole=True)
+
+
+def test_a_file_of_an_older_version_which_vouches_for_its_footer_alone_is_read():
+    store, data = stored(rows(*range(20)))
+    at = data.rindex(b"lkl2")
+    older = data[:at] + b"lkl1" + data[at + 8 :]
+    store.put("file", older)
+    assert read_file(store, "file", FILE_SCHEMA).equals(rows(*range(20)))
+    store.put("file", older[:-30] + b"x" + older[-29:])
+    with pytest.raises(Corruption, match="footer"):
+        read_file(store, "file", FILE_SCHEMA)
 
 
 def test_a_file_that_was_cut_anywhere_is_corruption():
@@ -109,6 +148,9 @@ def test_a_file_that_was_cut_anywhere_is_corruption():
             read_file(store, "file", FILE_SCHEMA)
         with pytest.raises(Corruption):
             list(read_row_groups(store, "file", FILE_SCHEMA.names, low=0, high=100))
+        for size in SIZES:
+            with pytest.raises(Corruption):
+                list(read_parts(store, "file", FILE_SCHEMA.names, size))
 
 
 def test_a_file_that_is_missing_is_not_a_damaged_one():
@@ -116,6 +158,32 @@ def test_a_file_that_is_missing_is_not_a_damaged_one():
         read_file(MemoryStore(), "file", FILE_SCHEMA)
     with pytest.raises(FileNotFoundError):
         list(read_row_groups(MemoryStore(), "file", ["offset"], low=0, high=1))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_file_comes_row_group_by_row_group_however_large_it_is(size: int):
+    table = rows(*range(25_000))
+    store, _ = stored(table)
+    parts = list(read_parts(store, "file", FILE_SCHEMA.names, size))
+    assert [part.num_rows for part in parts] == [10_000, 10_000, 5_000]
+    assert pa.concat_tables(parts).equals(table)
+    few = list(read_parts(store, "file", ["offset", "key"], size, rows=20_000))
+    assert [part.num_rows for part in few] == [20_000, 5_000]
+    assert pa.concat_tables(few).equals(table.select(["offset", "key"]))
+    with pytest.raises(FileNotFoundError):
+        list(read_parts(store, "nothing", ["offset"], size))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_columns_of_other_types_become_those_that_are_wanted_or_are_corruption(size: int):
+    store, table = MemoryStore(), pa.table({"y": ["a", "b"], "x": pa.array([1, 2], pa.int32())})
+    store.put("file", encode_parquet(table, ParquetCodec(), ordered_by=("x",)))
+    wide = pa.schema([("x", pa.int64())])
+    (part,) = read_parts(store, "file", wide.names, size, schema=wide)
+    assert part.equals(pa.table({"x": pa.array([1, 2], pa.int64())}))
+    for other in (pa.schema([("y", pa.int64())]), pa.schema([("z", pa.int64())])):
+        with pytest.raises(Corruption):
+            list(read_parts(store, "file", other.names, size, schema=other))
 
 
 def test_a_file_of_another_shape_is_corruption():

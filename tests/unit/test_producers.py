@@ -209,6 +209,22 @@ def test_only_a_request_whose_predecessor_may_still_come_is_ahead(epoch: int, se
     assert knowing(row(0, 2, epoch=1)).is_ahead("t", ProducerStamp("p", epoch, sequence)) is ahead
 
 
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "plain"), [(1, 2, True), (1, 3, False), (1, 0, False), (2, 0, False), (0, 2, False)]
+)
+def test_what_is_plainly_next_is_new_and_neither_a_repeat_nor_early(epoch: int, sequence: int, plain: bool):
+    producers = knowing(row(0, 2, epoch=1))
+    assert producers.is_plainly_next(("p", "t"), ProducerStamp("p", epoch, sequence)) is plain
+    assert not producers.is_plainly_next(("p", "u"), ProducerStamp("p", epoch, sequence))
+    undo = producers.open_reserved("p", 2)
+    assert not producers.is_plainly_next(("p", "t"), ProducerStamp("p", 1, 2)), "it is shut out"
+    with pytest.raises(StaleProducerEpoch):
+        producers.decide("t", ProducerStamp("p", 1, 2), 1, b"")
+    producers.undo(undo)
+    producers.replay(row(0, 1, epoch=2, topic="u"))
+    assert not producers.is_plainly_next(("p", "t"), ProducerStamp("p", 1, 2)), "by a request elsewhere, too"
+
+
 def test_parking_has_four_places_for_a_producer_in_a_topic_and_wakes_those_that_may_go_on():
     producers, woken = Producers(), []
     parking = Parking(producers)
@@ -223,7 +239,7 @@ def test_parking_has_four_places_for_a_producer_in_a_topic_and_wakes_those_that_
     assert parking.enter(parked(1, "t", "q"))
     assert parking.must_wait(several[0])
     producers.replay(row(0, 2))
-    parking.look_again("p")
+    parking.look_again(["p"])
     assert woken == [("p", "t", 1), ("p", "t", 2)]
     assert not parking.must_wait(several[0])
     parking.leave(several[0])

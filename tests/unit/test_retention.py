@@ -10,7 +10,7 @@ from delta_log.retention import (
     OutsideLog,
     Overdue,
     RetentionPlan,
-    overdue,
+    measure_overdue,
     plan_delete_records,
     plan_retention,
 )
@@ -154,10 +154,27 @@ def test_a_plan_says_exactly_what_it_would_do():
     assert "log start stays 15" in str(due(THREE, log_start=15))
 
 
-def test_what_is_overdue_is_what_should_be_gone():
-    assert overdue(None) == Overdue(0, 0)
-    assert overdue(due(THREE, retention_ms=36 * HOUR)) == Overdue(200, 36 * HOUR)
-    assert overdue(due(THREE, retention_bytes=100)) == Overdue(200, 0)
+def measured(files: list[DataFile], **changes: int | None) -> Overdue:
+    return measure_overdue(
+        files,
+        **{"log_start": 0, "retention_ms": None, "retention_bytes": None, "segment_ms": HOUR, "now_ms": NOW, **changes},
+    )
+
+
+def test_nothing_is_overdue_within_the_limits():
+    assert measured([]) == measured(THREE) == Overdue(0, 0)
+    assert measured(THREE, retention_ms=3 * DAY, retention_bytes=300) == Overdue(0, 0)
+
+
+def test_a_file_is_overdue_since_it_outlived_the_limit():
+    assert measured(THREE, retention_ms=36 * HOUR) == Overdue(200, 36 * HOUR)
+
+
+def test_a_file_is_overdue_since_there_was_enough_without_it():
+    assert measured(THREE, retention_bytes=200) == Overdue(100, DAY)
+    assert measured(THREE, retention_bytes=100) == Overdue(200, 2 * DAY)
+    assert measured(THREE, retention_bytes=0) == Overdue(300, 3 * DAY)
+    assert measured(THREE, retention_bytes=100, log_start=10) == Overdue(200, DAY), "the first is gone for readers"
 
 
 def deleted(before_offset: int, *, log_start: int = 0) -> DeleteRecordsPlan | OutsideLog:

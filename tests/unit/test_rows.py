@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from delta_log.rows import (
     to_batches,
 )
 from delta_log.schema import FILE_SCHEMA
+from delta_log.sequences import join_sequences, pack_sequences
 from delta_log.types import ProducerStamp
 
 Row = dict[str, Any]
@@ -38,17 +41,18 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     return [row | {"timestamp": time} for row, time in zip(table.to_pylist(), times, strict=True)]
 
 
+def spread(given: int | bytes | list[int], count: int) -> list[int]:
+    """The numbers of one run."""
+    return join_sequences([given], np.array([count])).tolist()
+
+
 def expected(base: int, block: RowBlock, stamp: ProducerStamp | None) -> list[Row]:
     """What to_batches must make of a block, said the slow way."""
     count = len(block)
     times = [block.timestamps] * count if isinstance(block.timestamps, int) else block.timestamps
     headers = block.headers or [None] * count
     given_sequences = block.sequences
-    sequences: Sequence[int | None] = (
-        range(given_sequences, given_sequences + count)
-        if isinstance(given_sequences, int)
-        else given_sequences or [None] * count
-    )
+    sequences: Sequence[int | None] = [None] * count if given_sequences is None else spread(given_sequences, count)
     return [
         {
             "offset": base + index,
@@ -105,8 +109,11 @@ def runs(draw: st.DrawFn) -> tuple[list[Run], list[Row]]:
 
 @given(blocks(stamped=True))
 def test_a_block_comes_back_from_its_bytes(block: RowBlock):
-    assert decode_block(encode_block(block)) == block
-    assert decode_block(memoryview(encode_block(block))) == block
+    for payload in (encode_block(block), memoryview(encode_block(block))):
+        back = decode_block(payload)
+        assert (
+            msgspec.structs.replace(block, **{name: getattr(back, name) for name in block.__struct_fields__}) == block
+        )
 
 
 @given(blocks(stamped=True))
@@ -177,3 +184,20 @@ def test_offsets_that_are_not_dense_are_kept():
 def test_the_largest_offsets_fit():
     block = RowBlock([None] * 2, [b"v"] * 2, 0)
     assert [row["offset"] for row in rows_of([Run(2**63 - 3, block)])] == [2**63 - 3, 2**63 - 2]
+
+
+def test_sequences_of_one_partition_are_packed_and_come_back():
+    for places in (range(1, 40, 4), range(4, 4096, 7), range(4, 9000, 7), range(9), [0, 7, 8], np.array([3, 5])):
+        packed = pack_sequences(2**40, places)
+        assert spread(packed, len(places)) == [2**40 + at for at in places]
+    assert len(pack_sequences(7, range(0, 1000, 4))) == 8 + 4 * 250
+    assert spread([9, 4], 2) == [9, 4], "as frames of before have them"
+
+
+def test_numbers_of_several_senders_come_as_one_column_whatever_form_each_has():
+    several: list[Any] = [5, pack_sequences(2**40, [1, 6]), None, [9, 4], 0]
+    joined = join_sequences(several, np.array([3, 2, 1, 2, 5000])).tolist()
+    assert joined[:5] == [5, 6, 7, 2**40 + 1, 2**40 + 6]
+    assert joined[6:8] == [9, 4]
+    assert joined[8:] == list(range(5000))
+    assert join_sequences(several[:3], np.array([3, 2, 1])).tolist()[:5] == joined[:5]

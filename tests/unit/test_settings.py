@@ -48,7 +48,7 @@ def test_every_default_keeps_its_own_rule(setting: Setting):
 
 def test_every_field_is_a_setting_and_every_setting_of_a_topic_too():
     assert {field.name for field in fields(ServerSettings)} - {"topic_defaults"} == {
-        name for name in BY_NAME if not name.startswith("topic.")
+        setting.field for setting in SETTINGS if not setting.name.startswith("topic.")
     }
     assert {f"topic.{setting.name}" for setting in topic_settings.SETTINGS} == {
         name for name in BY_NAME if name.startswith("topic.")

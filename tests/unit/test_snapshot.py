@@ -79,6 +79,29 @@ def test_a_tombstone_of_a_file_that_was_never_there_changes_no_partition():
     assert snapshot.file_count == len(snapshot.files(0)) == 1
 
 
+class Watched(DataFile):
+    """It counts who looks at what it is."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __getattribute__(self, name: str) -> object:
+        Watched.looks += 1
+        return super().__getattribute__(name)
+
+
+def test_however_many_files_there_are_an_append_does_not_look_through_them():
+    many = [a_file(base, at=base) for base in range(1000)]
+    there = [Watched(*(getattr(file, name) for name in DataFile.__slots__)) for file in many]
+    snapshot = folded(first_commit(), [info(), *(Add(file) for file in there)])
+    before = snapshot.files(0)
+    Watched.looks = 0
+    snapshot.replay(2, append(a_file(1000)))
+    assert Watched.looks <= 2
+    assert len(before) == 1000
+    assert [file.base_offset for file in snapshot.files(0)] == list(range(1001))
+
+
 def test_tombstones_whose_files_are_gone_are_forgotten():
     file = a_file(0)
     snapshot = folded(first_commit(), append(file), removal(file))

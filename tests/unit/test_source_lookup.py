@@ -6,7 +6,7 @@ from pkgutil import iter_modules
 from pyspark.sql.datasource import DataSource
 
 import pyspark_lakelog
-from jobs.source import LakelogSource
+from jobs.source.source import LakelogSource
 from tests.architecture.project_files import ROOT
 
 

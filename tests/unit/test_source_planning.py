@@ -207,7 +207,7 @@ class TestTasks:
 
 
 class TestSlices:
-    FILES = tuple(PlannedFile(f"f{n}", n * 10, n * 10 + 10) for n in range(4))
+    FILES = tuple(PlannedFile(f"f{n}", n * 10, n * 10 + 10, dense=True) for n in range(4))
 
     def test_a_slice_names_the_files_with_something_of_it(self):
         cut = plan_slice(Span(A0, 10, 21), 0, Tabled("id", 40, self.FILES))

@@ -39,6 +39,10 @@ def tail_of(*chunks: Chunk, tabled: int = 0) -> Tail:
     return tail
 
 
+def one(base: int) -> Chunk:
+    return chunk(base, 1)
+
+
 def bases(chunks: list[Chunk]) -> list[int]:
     return [each.base_offset for each in chunks]
 
@@ -139,6 +143,29 @@ def test_a_settled_chunk_still_reaches_over_what_was_lost_within_it():
     assert merged is not None
     assert (merged.base_offset, merged.next_offset) == (0, 7)
     assert bases(tail.chunks_from(4, 1)) == [0]
+
+
+class Watched(Chunk):
+    """It counts who looks at where it begins."""
+
+    looks = 0
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "base_offset":
+            Watched.looks += 1
+        return super().__getattribute__(name)
+
+
+def test_what_is_kept_at_hand_is_not_looked_through_when_more_reaches_the_table():
+    """Else each commit would take the longer, the more memory there is for the live end."""
+    kept = [Watched(each.base_offset, 1, each.size, each.frame, each.place, each.run) for each in map(one, range(1000))]
+    fresh = [chunk(1000, 2), chunk(1002, 1)]
+    tail = tail_of(*kept, *fresh, tabled=1000)
+    Watched.looks = 0
+    merged = tail.settle(fresh, arrow_of(fresh), 1003)
+    assert merged is not None
+    assert (merged.base_offset, merged.next_offset, Watched.looks) == (1000, 1003, 0)
+    assert bases(tail.chunks_from(0, 9999)) == [*range(1000), 1000]
 
 
 def test_only_what_is_in_the_table_is_let_go():

@@ -88,6 +88,71 @@ def test_a_head_met_again_is_read_the_quick_way_only_when_the_request_is_whole()
     assert reader.read_repeated(request) is None
 
 
+NUMBERED = b"POST /t HTTP/1.1\r\nHost: x\r\nProducer-Seq: %b\r\nContent-Length: 3\r\n\r\nabc"
+
+
+def beginning_with(request, limits=LIMITS):
+    """A reader that has read it."""
+    reader = RequestReader(limits)
+    reader.give(request)
+    assert reader.read_head() is not None
+    assert reader.read_body() == b"abc"
+    return reader
+
+
+@pytest.mark.parametrize("number", [b"9", b"10", b"007", b"9" * 19])
+@pytest.mark.parametrize("blanks", [b"%b", b" \t%b"])
+def test_a_head_that_differs_in_its_number_alone_is_read_the_quick_way(number, blanks):
+    first, second = (NUMBERED % (blanks % each) for each in (b"8", number))
+    reader = beginning_with(first)
+    reader.give(first)
+    before = reader.read_head()
+    reader.read_body()
+    head, body = reader.read_repeated(second)
+    assert body == b"abc"
+    assert head.headers == beginning_with(second)._last._head.headers
+    assert (b"producer-seq", number) in head.headers
+    assert (b"producer-seq", b"8") in before.headers
+    assert head.notes is before.notes
+    reader.give(second[:-3])
+    assert reader.read_head() == head
+
+
+@pytest.mark.parametrize(
+    "number", [b"", b"-1", b"+1", b"1 ", b"1,2", b"1\r\nX: 1", b"1\r\n", b"1" * 20, b"\xb2", b"1\0", b"1\r"]
+)
+def test_what_is_no_plain_number_is_never_taken_for_one(number):
+    reader = beginning_with(NUMBERED % b"8")
+    request = NUMBERED % number
+    assert reader.read_repeated(request) is None
+    assert read([NUMBERED % b"8" + request]) == read([NUMBERED % b"8", request])
+    fresh, known = RequestReader(LIMITS), reader
+    outcomes = []
+    for each in (fresh, known):
+        each.give(request)
+        try:
+            outcomes.append(each.read_head())
+        except BadRequest as bad:
+            outcomes.append(bad.fault.status)
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("place", range(len(NUMBERED % b"8") - 3))
+def test_a_head_that_differs_in_anything_else_is_read_anew(place):
+    request = bytearray(NUMBERED % b"8")
+    request[place] ^= 1
+    if request[place : place + 1].isdigit() and request[place - 14 : place] == b"Producer-Seq: ":
+        return
+    assert beginning_with(NUMBERED % b"8").read_repeated(bytes(request)) is None
+
+
+def test_a_number_that_comes_twice_or_would_make_the_head_too_long_is_read_anew():
+    twice = (NUMBERED % b"8").replace(b"Host: x", b"Host: x\r\nproducer-seq: 8")
+    assert beginning_with(twice).read_repeated(twice.replace(b"q: 8\r\nC", b"q: 9\r\nC")) is None
+    narrow = replace(LIMITS, head_bytes=len(NUMBERED % b"8") - 3)
+    assert beginning_with(NUMBERED % b"8", narrow).read_repeated(NUMBERED % b"10") is None
+
+
 def test_what_was_read_does_not_stay_in_memory():
     reader = RequestReader(LIMITS)
     reader.give(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + b"a" * 100_000)
@@ -96,7 +161,7 @@ def test_what_was_read_does_not_stay_in_memory():
     assert reader._buffer == b""
     reader.give(GET[:-2] + b"A: " + b"b" * 30_000 + b"\r\n\r\n")
     assert reader.read_head()
-    assert len(reader._last) < 100
+    assert len(reader._last._before) < 100
 
 
 @pytest.mark.parametrize(

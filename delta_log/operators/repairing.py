@@ -1,0 +1,258 @@
+"""`repair`: say what will be done, then do what is safe, by whoever holds the root; name what is left.
+
+Log entries and checkpoints come first, then data files, then the journal, as each needs the one before. Every step may
+be repeated: a repair that died is run again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from delta_log.actions import Action, Add, CommitInfo, MetaData, Remove, Txn, encode_commit
+from delta_log.checkpoint import checkpoint_path, encode_checkpoint
+from delta_log.conflicts import Kind
+from delta_log.disk import Probe, no_probe
+from delta_log.errors import Corruption, InvalidRequest, LakelogError, PlanOutdated
+from delta_log.live import Live
+from delta_log.lost_ranges import LOST, LostRange, read_lost, write_lost
+from delta_log.names import is_internal
+from delta_log.operators.checking import Progress, say_nothing
+from delta_log.operators.cures import (
+    Cure,
+    EmptyEntry,
+    GiveUp,
+    KnowEpochs,
+    PointToCheckpoint,
+    ReplaceCheckpoint,
+    RestoreFile,
+    SettleJournal,
+    WriteCheckpoint,
+)
+from delta_log.operators.file_cures import restored_rows, survey_file
+from delta_log.operators.findings import CheckReport
+from delta_log.operators.journal_look import JournalLook, load_journal
+from delta_log.operators.log_verdict import HINT
+from delta_log.operators.repair_plan import Asked, RepairPlan, plan_repair
+from delta_log.operators.settled_root import settle_journal
+from delta_log.operators.table_look import open_live
+from delta_log.parquet import time_bounds
+from delta_log.rewrite import replace_files, write_rows
+from delta_log.roots import Root, as_root, claim_epoch, open_root, read_topic_defaults
+from delta_log.snapshot import EPOCH_TXN, Snapshot
+from delta_log.stores import Store
+from delta_log.table import entry_path
+from delta_log.types import DataFile
+
+#: What one round mends lets the next one see more: entries, then files, then the journal.
+_ROUNDS: Final = 5
+Clock = Callable[[], int]
+Range = tuple[str, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What was planned, round by round, what was done, and what is left; `str` is what there is to print at the end."""
+
+    location: str
+    done: tuple[Cure, ...]
+    left: tuple[str, ...]
+    checked: CheckReport
+    dry_run: bool
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if not self.left and (self.dry_run or self.checked.sound) else 1
+
+    def __str__(self) -> str:
+        would = "would do" if self.dry_run else "did"
+        lines = [f"not cured: {what}" for what in self.left]
+        done, left = len(self.done), len(self.left)
+        cures, things = "1 cure" if done == 1 else f"{done} cures", "1 thing is" if left == 1 else f"{left} things are"
+        return "\n".join([*lines, f"{self.location}: {would} {cures}; {things} left"])
+
+
+def repair(
+    root: str | Path | Root,
+    *,
+    give_up: Iterable[Range] = (),
+    dry_run: bool = False,
+    say: Progress = say_nothing,
+    probe: Probe = no_probe,
+) -> RepairReport:
+    """Plan, `say` the plan line by line, and carry it out. RootInUse while somebody owns the root.
+
+    `give_up` are ranges as (topic, partition, first offset, last offset), to be recorded as lost. InvalidRequest,
+    and nothing is changed, where something of them can still be read. A dry run needs no ownership.
+    """
+    place = as_root(root, probe=probe)
+    open_root(place, create=False)
+    asked = [Asked(topic, LostRange(partition, first, last)) for topic, partition, first, last in give_up]
+    _check_ranges(asked)
+    if dry_run:
+        plan = plan_repair(place, asked, say_nothing)
+        _say_plan(plan, say)
+        return RepairReport(place.store.location, plan.cures, plan.left, plan.checked, dry_run=True)
+    return _repair(place, asked, say, probe)
+
+
+def _repair(place: Root, asked: Sequence[Asked], say: Progress, probe: Probe) -> RepairReport:
+    done: list[Cure] = []
+    place.hold()
+    held = True
+    try:
+        if not place.locks:
+            claim_epoch(place.store, place.store.now_ms(), read_topic_defaults(place.store))
+        plan = plan_repair(place, asked, say_nothing)
+        for _ in range(_ROUNDS):
+            _say_plan(plan, say)
+            if not plan.cures:
+                break
+            for cure in plan.cures:
+                if isinstance(cure, SettleJournal):
+                    place.let_go()
+                    held = False
+                    settle_journal(place, cure, probe)
+                    place.hold()
+                    held = True
+                    asked = [*asked, *_skipped(cure)]
+                else:
+                    _carry_out(place.store, cure, probe)
+                done.append(cure)
+                probe("repair.cured")
+            plan = plan_repair(place, asked, say_nothing)
+    finally:
+        if held:
+            place.let_go()
+    return RepairReport(place.store.location, tuple(done), plan.left, plan.checked, dry_run=False)
+
+
+def _skipped(cure: SettleJournal) -> list[Asked]:
+    """What nobody was ever given, or has any more: the tables of topics are to say so."""
+    return [
+        Asked(doubt.table, LostRange(doubt.partition, doubt.first, doubt.first + doubt.most - 1))
+        for doubt in cure.doubts
+        if not is_internal(doubt.table)
+    ]
+
+
+def _say_plan(plan: RepairPlan, say: Progress) -> None:
+    for cure in plan.cures:
+        say(f"cure: {cure}")
+
+
+def _check_ranges(asked: Sequence[Asked]) -> None:
+    for each in asked:
+        numbers = each.lost
+        if any(type(number) is not int for number in numbers) or type(each.topic) is not str:
+            raise InvalidRequest(f"{each.topic!r} {tuple(numbers)} is no topic, partition, first and last offset")
+
+
+def _carry_out(store: Store, cure: Cure, at: Probe) -> None:
+    match cure:
+        case EmptyEntry():
+            store.put(f"{cure.directory}/{entry_path(cure.version)}", encode_commit(_empty_entry(store, cure)))
+            at("repair.entry_written")
+        case WriteCheckpoint():
+            store.put(f"{cure.directory}/{checkpoint_path(cure.version)}", encode_checkpoint(cure.state)[0])
+            at("repair.checkpoint_written")
+        case ReplaceCheckpoint():
+            store.put(f"{cure.directory}/{checkpoint_path(cure.state.version)}", encode_checkpoint(cure.state)[0])
+            at("repair.checkpoint_written")
+            store.delete(f"{cure.directory}/{checkpoint_path(cure.version)}")
+        case PointToCheckpoint():
+            _point(store, cure)
+        case RestoreFile():
+            _restore(store, cure, at)
+        case GiveUp():
+            _give_up(store, cure, at)
+        case KnowEpochs():
+            claim_epoch(store, store.now_ms(), read_topic_defaults(store), after=cure.newest)
+        case SettleJournal():
+            raise LakelogError("a journal is settled by who does not hold the root")
+
+
+def _empty_entry(store: Store, cure: EmptyEntry) -> list[Action]:
+    info = CommitInfo(f"repair-{uuid.uuid4().hex}", store.now_ms(), "REPAIR", read_version=cure.version - 1)
+    return [info] if cure.epoch is None else [info, Txn(EPOCH_TXN, cure.epoch)]
+
+
+def _point(store: Store, cure: PointToCheckpoint) -> None:
+    path = f"{cure.directory}/{HINT}"
+    if cure.version < 0:
+        store.delete(path)
+    else:
+        store.put(path, msgspec.json.encode({"version": cure.version, "size": cure.size}))
+
+
+def _restore(store: Store, cure: RestoreFile, at: Probe) -> None:
+    live = _opened(store, cure.table)
+    journal = load_journal(store)
+    rows = restored_rows(live, cure.file, journal.of(cure.table, live.id), journal)
+    if rows is None:
+        raise PlanOutdated(cure.table, f"the journal has not all of {cure.file.path} any more")
+    file = cure.file
+    fresh = write_rows(
+        live.table,
+        rows,
+        file.partition,
+        live.config.parquet_codec,
+        file.min_timestamp_ms,
+        file.max_timestamp_ms,
+        file.modified_ms,
+    )
+    at("repair.file_written")
+    replace_files(live.table, live.id, [file], [fresh], store.now_ms, data_change=False)
+
+
+def _give_up(store: Store, cure: GiveUp, at: Probe) -> None:
+    """In one commit the unreadable files leave, what could be read of them comes, and the table says what is lost."""
+    live = _opened(store, cure.table)
+    journal = load_journal(store)
+    fresh = [file for file in (_rest(live, file, journal) for file in cure.files) if file is not None]
+    at("repair.file_written")
+
+    def plan(snapshot: Snapshot) -> list[Action]:
+        metadata = snapshot.metadata
+        if metadata is None or any(not snapshot.has_file(file.path) for file in cure.files):
+            raise PlanOutdated(cure.table, "a file that was to be given up has left it")
+        lost = write_lost([*read_lost(metadata.configuration), cure.lost])
+        info = CommitInfo(
+            f"repair-{uuid.uuid4().hex}",
+            store.now_ms(),
+            "REPAIR",
+            read_version=snapshot.version,
+            facts={"topicId": live.id, "lost": str(cure.lost)},
+        )
+        told = MetaData(
+            metadata.id,
+            metadata.schema,
+            metadata.partition_columns,
+            {**metadata.configuration, LOST: lost},
+            metadata.created_ms,
+        )
+        gone = [Remove(file.path, file.partition, file.size, store.now_ms()) for file in cure.files]
+        return [info, told, *gone, *map(Add, fresh)]
+
+    live.table.commit(Kind.CONFIG, plan)
+
+
+def _rest(live: Live, file: DataFile, journal: JournalLook) -> DataFile | None:
+    """A new file of what can be read of one."""
+    rows = survey_file(live, file, journal.of(live.name, live.id), journal).rows(live.rows.order)
+    if rows is None:
+        return None
+    low, high = time_bounds(rows) if file.partition >= 0 else (0, 0)
+    return write_rows(live.table, rows, file.partition, live.config.parquet_codec, low, high, file.modified_ms)
+
+
+def _opened(store: Store, table: str) -> Live:
+    live = open_live(store, table)
+    if live is None:
+        raise Corruption(table, "it is gone")
+    return live

@@ -1,0 +1,30 @@
+"""How work in the background leaves the interpreter to those who wait for an answer.
+
+One thread at a time runs Python. Whoever comes back from a sync while another one computes has to wait until that one
+lets go of the interpreter: between two calls of a library it does so for microseconds, too short to be taken, and only
+after five milliseconds because it is asked to, which is ten times an append. So long work is cut into pieces, with a
+sleep between them. It knows time; it must not know what the work is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+#: Worked at a stretch, or as long as one piece takes.
+_STRETCH_S: Final = 0.00025
+#: Long enough for whoever waits to wake up and take the interpreter.
+_PAUSE_S: Final = 0.0001
+
+
+def with_pauses(pieces: Iterable[T]) -> Iterator[T]:
+    """The same pieces; after each that ends a stretch of work others have a moment to go on."""
+    began = time.perf_counter()
+    for piece in pieces:
+        yield piece
+        if time.perf_counter() - began >= _STRETCH_S:
+            time.sleep(_PAUSE_S)
+            began = time.perf_counter()

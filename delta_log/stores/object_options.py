@@ -1,0 +1,58 @@
+"""What an object store has to be told, and by which names. Pure.
+
+    --store-option aws_endpoint=http://127.0.0.1:9000 --store-option aws_allow_http=true
+
+The names are those of obstore, which are those of the stores' own environment variables in small letters; what is not
+given here is taken from there. delta-rs knows the same names, so one mapping serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from delta_log.errors import InvalidConfig
+
+SCHEMES: Final = {"s3": "aws_", "gs": "google_", "az": "azure_"}
+#: Of the connection, not of the store.
+_OF_CLIENT: Final = frozenset((
+    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only",
+    "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_only",
+    "pool_idle_timeout", "pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url",
+    "randomize_addresses", "read_timeout", "root_certificate", "timeout", "user_agent",
+))  # fmt: skip
+_FLAGS: Final = frozenset((
+    "allow_http", "allow_invalid_certificates", "http1_only", "http2_only", "randomize_addresses"
+))  # fmt: skip
+_YES: Final = ("true", "1", "yes", "on")
+_NO: Final = ("false", "0", "no", "off")
+
+
+def split_options(scheme: str, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Those of the store, and those of the connection to it."""
+    prefix = SCHEMES[scheme]
+    of_store: dict[str, str] = {}
+    of_client: dict[str, Any] = {}
+    for name, value in options.items():
+        key = name.lower()
+        bare = key.removeprefix(prefix)
+        if bare in _OF_CLIENT:
+            of_client[bare] = _flag(key, value) if bare in _FLAGS else value
+        else:
+            of_store[key] = value
+    return of_store, of_client
+
+
+def variables_of_client(scheme: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the environment says of the connection: obstore takes only what is of the store from there."""
+    prefix = SCHEMES[scheme]
+    known = ((name.lower(), value) for name, value in environment.items())
+    return {name: value for name, value in known if name.startswith(prefix) and name.removeprefix(prefix) in _OF_CLIENT}
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.lower() in _YES:
+        return True
+    if value.lower() in _NO:
+        return False
+    raise InvalidConfig(name, value, "it is true or false")

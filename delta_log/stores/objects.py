@@ -1,0 +1,292 @@
+"""A bucket as a store, by obstore: put-if-absent by a conditional PUT, and what is unknown is settled or said.
+
+    an answer that is lost, late, or 5xx     put again: both tries together make at most one object
+    told that the name is taken after that   read it: it may be by our own first try
+    still unknown when patience ends         read it; where nothing is there yet, OutcomeUnknown: it may come late
+
+So whatever is created must have content that nobody else writes. A blob that is open and deleted is gone.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, Final, TypeVar
+
+import obstore
+import pyarrow as pa
+from obstore.exceptions import BaseError
+
+from delta_log.errors import LakelogError, OutcomeUnknown, StorageRefused
+from delta_log.places import Location
+from delta_log.stores.object_answers import Answer, meaning_of, reason_of
+from delta_log.stores.object_connection import FIRST_PAUSE_S, LONGEST_PAUSE_S, connect
+from delta_log.stores.object_reading import PIECE, RangedFile
+from delta_log.stores.object_writing import CountedParts
+from delta_log.stores.protocol import Blob, Entry
+
+#: How long a request is repeated whose outcome is not known.
+PATIENCE_S: Final = 30.0
+#: Larger blobs go up in parts of this size, so many at once.
+_PART: Final = 8 * 1024 * 1024
+_PARTS_AT_ONCE: Final = 4
+_DELETED_AT_ONCE: Final = 500
+_AWAY_S: Final = 5.0
+_CLOCK_FOR_S: Final = 60.0
+#: It goes on while the machine sleeps, where there is such a clock.
+_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+T = TypeVar("T")
+_FAILURES: Final = (BaseError, OSError, ValueError)
+
+
+class ObjectStore:
+    """All below one URL. It may be used by many threads."""
+
+    def __init__(self, url: str, options: Mapping[str, str] | None = None, *, patience_s: float = PATIENCE_S) -> None:
+        scheme, _, rest = url.partition("://")
+        self.bucket = rest.partition("/")[0]
+        self._location = Location(url.rstrip("/"), options)
+        self._patience_s = patience_s
+        #: asks again by itself, for what goes up in parts
+        self._store = connect(scheme, self._location, options or {}, retries=8, retry_s=patience_s)
+        self._once = connect(scheme, self._location, options or {}, retries=0, retry_s=patience_s)
+        self._clock_lock = threading.Lock()
+        self._clock: tuple[float, int] | None = None
+
+    @property
+    def location(self) -> Location:
+        return self._location
+
+    def create(self, path: str, data: Blob) -> bool:
+        blob = _contiguous(data)
+        began = time.monotonic()
+        doubt: Exception | None = None
+        unsent: Exception | None = None
+        for _ in self._tries():
+            try:
+                obstore.put(self._once, path, blob, mode="create", use_multipart=False)
+            except _FAILURES as error:
+                answer = meaning_of(error)
+                if answer is Answer.REFUSED and doubt is None:
+                    raise self._refused(path, error) from error
+                if answer is Answer.TAKEN and doubt is None:
+                    return False
+                if answer in (Answer.TAKEN, Answer.CONTENDED):
+                    found = self._whose(path, blob, ours=doubt is not None)
+                    if found is not None:
+                        return found
+                unsent = error if answer is Answer.UNSENT else unsent
+                doubt = error if answer in (Answer.UNKNOWN, Answer.REFUSED) else doubt
+                if doubt is None and self._is_away(answer, began):
+                    break
+            else:
+                return True
+        if doubt is not None:
+            return self._settle_doubt(path, blob, doubt)
+        raise self._refused(path, unsent or StorageRefused(path, "others are writing there all the time"))
+
+    def put(self, path: str, data: Blob) -> None:
+        with self._writing(path):
+            obstore.put(self._store, path, _contiguous(data), chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
+
+    def put_parts(self, path: str, parts: Iterable[Blob]) -> int:
+        """What is small goes up at once; else what is in memory is a few parts, however long it gets."""
+        source, held, size = iter(parts), list[bytes](), 0
+        for part in source:
+            held.append(bytes(memoryview(part)))
+            size += len(held[-1])
+            if size > _PART:
+                break
+        else:
+            self.put(path, b"".join(held))
+            return size
+        counted = CountedParts(chain([b"".join(held)], source))
+        held.clear()
+        with self._writing(path, counted):
+            obstore.put(self._store, path, iter(counted), chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
+        return counted.size
+
+    def read(self, path: str) -> bytes:
+        with self._reading(path):
+            return self._ask(lambda: bytes(obstore.get(self._once, path).bytes()))
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Of a small one this is all; of a larger one each read asks for a range, of this very content."""
+
+        def begin() -> tuple[Any, bytes]:
+            found = obstore.get(self._once, path, options={"range": (0, PIECE)})
+            return found.meta, bytes(found.bytes())
+
+        with self._reading(path):
+            try:
+                meta, first = self._ask(begin)
+            except _FAILURES as error:
+                if meaning_of(error) is not Answer.OUT_OF_RANGE:
+                    raise
+                return pa.BufferReader(b"")
+        size, tag = meta["size"], meta["e_tag"]
+        if len(first) >= size:
+            return pa.BufferReader(first)
+
+        def get(start: int, end: int) -> bytes:
+            with self._reading(path):
+                options: Any = {"range": (start, end)} | ({"if_match": tag} if tag else {})
+                return self._ask(lambda: bytes(obstore.get(self._once, path, options=options).bytes()))
+
+        return pa.PythonFile(RangedFile(get, size, first), mode="r")
+
+    def stat(self, path: str) -> Entry | None:
+        try:
+            with self._reading(path):
+                found = self._ask(lambda: obstore.head(self._once, path))
+        except FileNotFoundError:
+            return None
+        return _entry(found)
+
+    def list(self, directory: str) -> list[Entry]:
+        with self._reading(directory or "the root"):
+            found = self._ask(lambda: obstore.list_with_delimiter(self._once, directory.rstrip("/") or None))
+        entries = [Entry(path.rstrip("/").rpartition("/")[2], 0, 0, True) for path in found["common_prefixes"]]  # noqa: FBT003
+        return sorted([*entries, *map(_entry, found["objects"])], key=lambda entry: entry.name)
+
+    def settle(self, directory: str) -> None:
+        """What a store shows is durable."""
+
+    def delete(self, path: str) -> None:
+        self.delete_all([path])
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for at in range(0, len(paths), _DELETED_AT_ONCE):
+            self._delete(paths[at : at + _DELETED_AT_ONCE])
+
+    def delete_directory(self, directory: str) -> None:
+        """Some at a time; of a table its checkpoints last, so that a death on the way leaves one that can be loaded."""
+        with self._reading(directory):
+            below = directory.rstrip("/") + "/"
+            paths = self._ask(lambda: sorted(each["path"] for some in obstore.list(self._once, below) for each in some))
+        self.delete_all(sorted(paths, key=_leaving))
+
+    def now_ms(self) -> int:
+        """Asked for once a minute, and counted on from there; to the second, as that is what stores say."""
+        with self._clock_lock:
+            steady = time.clock_gettime(_STEADY)
+            if self._clock is None or steady - self._clock[0] > _CLOCK_FOR_S:
+                told = self._ask_for_time()
+                before = self._counted_on(steady)
+                self._clock = (steady, told if before is None else max(told, min(before, told + 1000)))
+            return self._counted_on(steady) or 0
+
+    def _counted_on(self, steady: float) -> int | None:
+        return None if self._clock is None else self._clock[1] + int((steady - self._clock[0]) * 1000)
+
+    def _ask_for_time(self) -> int:
+        path = f"journal/staging/clock-{uuid.uuid4().hex}"
+        self.put(path, b"")
+        try:
+            found = self.stat(path)
+            if found is None:
+                raise StorageRefused("the clock of the store", "what was just written is not there")
+            return found.modified_ms
+        finally:
+            self.delete(path)
+
+    def _whose(self, path: str, blob: Blob, *, ours: bool) -> bool | None:
+        """Whether what is there is by an earlier try of ours; None where nothing is."""
+        try:
+            return ours and self.read(path) == bytes(memoryview(blob))
+        except FileNotFoundError:
+            return None
+        except StorageRefused as error:
+            raise OutcomeUnknown(path, error.why) from error
+
+    def _settle_doubt(self, path: str, blob: Blob, doubt: Exception) -> bool:
+        found = self._whose(path, blob, ours=True)
+        if found is None:
+            raise OutcomeUnknown(path, reason_of(doubt, self.bucket)) from doubt
+        return found
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        with self._writing(paths[0]):
+            try:
+                self._ask(lambda: obstore.delete(self._once, paths))
+            except FileNotFoundError as error:
+                if meaning_of(error) is not Answer.ABSENT:
+                    raise
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        """Again and again, of what may be done twice, until there is an answer or patience ends."""
+        began = time.monotonic()
+        last: Exception | None = None
+        for _ in self._tries():
+            try:
+                return request()
+            except _FAILURES as error:
+                last, answer = error, meaning_of(error)
+                if answer not in (Answer.UNKNOWN, Answer.UNSENT) or self._is_away(answer, began):
+                    raise
+        raise last or StorageRefused("a request", "there was no time for it")
+
+    def _is_away(self, answer: Answer, began: float) -> bool:
+        """Whoever does not even take a connection for so long is not just busy."""
+        return answer is Answer.UNSENT and time.monotonic() - began > _AWAY_S
+
+    def _tries(self) -> Iterator[int]:
+        """As long as patience lasts, with longer and longer pauses."""
+        deadline = time.monotonic() + self._patience_s
+        pause = FIRST_PAUSE_S
+        number = 0
+        while True:
+            yield number
+            number += 1
+            wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that two who collided do not again
+            if time.monotonic() + wait > deadline:
+                return
+            time.sleep(wait)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    @contextmanager
+    def _reading(self, path: str) -> Generator[None]:
+        try:
+            yield
+        except _FAILURES as error:
+            if meaning_of(error) in (Answer.ABSENT, Answer.CHANGED):
+                raise FileNotFoundError(path) from error
+            raise self._refused(path, error) from error
+
+    @contextmanager
+    def _writing(self, path: str, source: CountedParts | None = None) -> Generator[None]:
+        try:
+            yield
+        except BaseException as error:
+            if source is not None and source.failed is not None:
+                raise source.failed from None
+            if not isinstance(error, _FAILURES):
+                raise
+            if meaning_of(error) in (Answer.UNKNOWN, Answer.CONTENDED):
+                raise OutcomeUnknown(path, reason_of(error, self.bucket)) from error
+            raise self._refused(path, error) from error
+
+    def _refused(self, path: str, error: Exception) -> LakelogError:
+        if isinstance(error, LakelogError):
+            return error
+        return StorageRefused(f"{path} in {self._location}", reason_of(error, self.bucket))
+
+
+def _leaving(path: str) -> tuple[bool, bool, str]:
+    """The order in which the parts of a table go."""
+    parent, _, name = path.rpartition("/")
+    return parent.endswith("_delta_log"), "checkpoint" in name, path
+
+
+def _entry(found: Any) -> Entry:
+    modified_ms = int(found["last_modified"].timestamp() * 1000)
+    return Entry(found["path"].rpartition("/")[2], found["size"], modified_ms)
+
+
+def _contiguous(data: Blob) -> bytes | memoryview:
+    return data if isinstance(data, bytes) else memoryview(data).cast("B")

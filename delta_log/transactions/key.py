@@ -1,0 +1,55 @@
+"""What a transaction is called. Pure.
+
+    <transactional id, base64url>.<epoch>.<nonce>
+
+So what became of one can be said though nothing of it was kept: each that was begun, not too long ago, and was not
+committed is aborted. The nonce says when it was begun, and tells it from one of the same epoch, when all of a
+transactional id was forgotten in between.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error
+from typing import Final, NamedTuple
+
+_ID = re.compile(r"([A-Za-z0-9_-]{1,340})\.(0|[1-9][0-9]{0,9})\.([0-9a-f]{16})")
+
+
+_MOMENTS: Final = 16**11
+
+
+class TransactionKey(NamedTuple):
+    """Epochs of one transactional id tell its holders apart, and each holder's transactions."""
+
+    transactional_id: str
+    epoch: int
+    nonce: str
+
+    @classmethod
+    def fresh(cls, transactional_id: str, epoch: int, begun_ms: int, chance: int) -> TransactionKey:
+        """`chance` is any number below 2**20."""
+        return cls(transactional_id, epoch, f"{begun_ms % _MOMENTS:011x}{chance:05x}")
+
+    @property
+    def begun_ms(self) -> int:
+        return int(self.nonce[:11], 16)
+
+    @property
+    def id(self) -> str:
+        name = urlsafe_b64encode(self.transactional_id.encode()).rstrip(b"=").decode()
+        return f"{name}.{self.epoch}.{self.nonce}"
+
+
+def parse_id(text: str) -> TransactionKey | None:
+    """None where nobody was ever given such an id."""
+    found = _ID.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        name = urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4)).decode()
+    except (Error, UnicodeDecodeError):
+        return None
+    key = TransactionKey(name, int(found[2]), found[3])
+    return key if key.id == text else None

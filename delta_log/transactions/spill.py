@@ -1,0 +1,66 @@
+"""Where the records of a large open transaction lie until it is decided: a file that has no name.
+
+Nothing has to find it again. When the process ends, however it ends, the system takes it back: what was not decided is
+forgotten. So nothing of it is synced either.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from delta_log.errors import StorageRefused
+from delta_log.frames import checksum
+from delta_log.request_parts import SpilledRows
+from delta_log.transactions.held import HeldRequest, Slice
+
+
+class Spill:
+    """Of one transaction. Used by one thread at a time."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """In a directory of the root; without one, where the system keeps what is temporary."""
+        try:
+            self._file = tempfile.TemporaryFile(buffering=0, dir=directory, prefix="transaction-")  # noqa: SIM115
+        except OSError as error:
+            raise StorageRefused("the spill of a transaction", error) from error
+        self._end = 0
+
+    def add(self, data: bytes) -> int:
+        """Where it lies. What an add that failed left behind is written over."""
+        view, position = memoryview(data), self._end
+        try:
+            while view:
+                done = os.pwrite(self._file.fileno(), view, position)
+                position, view = position + done, view[done:]
+        except OSError as error:
+            raise StorageRefused("the spill of a transaction", error) from error
+        begun, self._end = self._end, position
+        return begun
+
+    def view(self) -> memoryview:
+        """All of it, read as it is used: it takes no memory of ours."""
+        if not self._end:
+            return memoryview(b"")
+        try:
+            return memoryview(mmap.mmap(self._file.fileno(), self._end, access=mmap.ACCESS_READ))
+        except OSError as error:
+            raise StorageRefused("the spill of a transaction", error) from error
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def spill_requests(spill: Spill, requests: Sequence[HeldRequest]) -> list[tuple[HeldRequest, list[Slice]]]:
+    """Write requests down, in one go; they are as they were when that fails."""
+    parts = [(held, part) for held in requests for part in held.request.parts]
+    position = spill.add(b"".join([part.payload for _, part in parts]))
+    places: dict[int, tuple[HeldRequest, list[Slice]]] = {id(held): (held, []) for held in requests}
+    for held, part in parts:
+        rows, length = SpilledRows(len(part.rows), checksum(part.payload)), len(part.payload)
+        places[id(held)][1].append(Slice(part.partition, part.kind, rows, position, length))
+        position += length
+    return list(places.values())

@@ -1,0 +1,66 @@
+"""One transaction that has not ended, and what its callers are told. It holds state; it does nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from delta_log.errors import LakelogError
+from delta_log.ledger_request import Decide, Prepared
+from delta_log.transactions.decisions import Committed
+from delta_log.transactions.held import Held
+from delta_log.transactions.key import TransactionKey
+from delta_log.transactions.spill import Spill
+
+State = Literal["open", "committed", "aborted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """`epoch` is that of the producer `transactional_id` from now on. `timeout_ms` is what is left of its time."""
+
+    id: str
+    transactional_id: str
+    epoch: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a transaction: `committed` is the answer to its commit, `why` the reason that it was aborted."""
+
+    id: str
+    state: State
+    committed: Committed | None = None
+    why: LakelogError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A transaction on its way to its decision: to be stored as part of one unit, which `decide` ends."""
+
+    appends: Sequence[Prepared]
+    decide: Decide
+    additions: Sequence[Any]
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """`lock` is held while it is added to. `deciding` is there while a commit is under way, for all who ask for it."""
+
+    key: TransactionKey
+    deadline_ms: int
+    held: Held
+    version: int | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    additions: list[Any] = field(default_factory=list[Any])
+    notes: list[Any] = field(default_factory=list[Any])
+    spill: Spill | None = None
+    deciding: Future[Committed] | None = None
+    committed: Committed | None = None
+    #: A commit of it may be stored, or not.
+    in_doubt: bool = False
+    ended: bool = False

@@ -1,0 +1,78 @@
+"""Where a share of partitions is read from, and what came of a batch: pure.
+
+A group's committed offsets say where to go on, and its reset policy where nothing is committed, or what is committed is
+no more in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from delta_log.errors import NotAvailable
+from jobs.source.positions import Positions, Range, TopicPartition
+
+__all__ = ["POLICIES", "Start", "count_offsets", "find_progress", "plan_starts", "show_starts"]
+
+POLICIES: Final = ("earliest", "latest", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """`why` says it to people: `committed`, the policy, or what is wrong with what is committed."""
+
+    offset: int
+    end: int
+    why: str
+
+    @property
+    def lag(self) -> int:
+        return self.end - self.offset
+
+
+def plan_starts(
+    ranges: Mapping[TopicPartition, Range], committed: Positions, policy: str
+) -> dict[TopicPartition, Start]:
+    """NotAvailable where the policy is `none` and would be needed."""
+    found: dict[TopicPartition, Start] = {}
+    for each, there in sorted(ranges.items()):
+        offset = committed.get(each)
+        if offset is not None and there.start <= offset <= there.end:
+            found[each] = Start(offset, there.end, "committed")
+            continue
+        what = "nothing is committed" if offset is None else f"{offset} is committed, and not in the log any more"
+        if policy == "none":
+            raise NotAvailable(f"{each}: {what}, and --auto-offset-reset is none")
+        start = there.start if policy == "earliest" else there.end
+        found[each] = Start(start, there.end, policy if offset is None else f"{policy}, as {what}")
+    return found
+
+
+def owed(starts: Mapping[TopicPartition, Start], policy: str) -> Positions:
+    """What must be committed before anything is read: who begins at the end now would later begin at a later one."""
+    if policy != "latest":
+        return {}
+    return {each: start.offset for each, start in starts.items() if start.why != "committed"}
+
+
+def find_progress(before: Positions, after: Positions) -> Positions:
+    """Where a batch got further."""
+    return {each: offset for each, offset in after.items() if before.get(each) != offset}
+
+
+def count_offsets(before: Positions, after: Positions) -> dict[str, int]:
+    """How many offsets lie between, by topic."""
+    found: dict[str, int] = {}
+    for (topic, _), gone in ((each, offset - before.get(each, offset)) for each, offset in after.items()):
+        found[topic] = found.get(topic, 0) + max(0, gone)
+    return found
+
+
+def show_starts(starts: Mapping[TopicPartition, Start]) -> Iterable[str]:
+    topic = None
+    for each, start in sorted(starts.items()):
+        if each.topic != topic:
+            topic = each.topic
+            yield f"topic {topic}"
+        yield f"partition {each.partition}: from {start.offset} ({start.why}) to {start.end}"

@@ -1,0 +1,112 @@
+"""`lakelog bench produce`: sends records as fast as it can, or so many a second, and says how long each took."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from array import array
+from collections import deque
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Final
+
+from lakelog.commands.bench.figures import say_figures, sum_up
+from lakelog.terminal.arguments import add_output, add_server, name_and_value, positive
+from lakelog.terminal.clients import CLIENT_ID, open_admin
+from lakelog.terminal.progress import Progress
+from lakelog.terminal.showing import write_thing
+
+if TYPE_CHECKING:
+    from lakelog.errors import LakelogError
+    from lakelog.produce.batch import RecordMetadata
+
+_MANY: Final = 100_000
+_SIZE: Final = 100
+#: How many different values there are.
+_VALUES: Final = 1_000
+#: How long an interrupted one waits for what is under way.
+_LAST_S: Final = 1.5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Send random records to a topic, and say how many a second and how long each took until it was durable. They "
+        "stay in the topic."
+    )
+    parser.add_argument("topic", metavar="TOPIC", help="which one; it must be there")
+    parser.add_argument(
+        "--records", type=positive, metavar="N", default=_MANY, help=f"how many records (default {_MANY})"
+    )
+    parser.add_argument(
+        "--record-size", type=positive, metavar="BYTES", default=_SIZE, help=f"bytes of a value (default {_SIZE})"
+    )
+    parser.add_argument(
+        "--throughput",
+        type=positive,
+        metavar="N",
+        help="so many records a second at most (default: as many as can be; latencies are those of a full queue then)",
+    )
+    parser.add_argument(
+        "--property", type=name_and_value, metavar="NAME=VALUE", action="append", default=[],
+        help="a setting of the Python Producer, as linger.ms=5; may be given many times",
+    )  # fmt: skip
+    add_server(parser)
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with open_admin(args.server) as admin:
+        admin.describe_topic(args.topic)
+    latencies, seconds = _send(args)
+    figures = sum_up("a record", len(latencies), len(latencies) * args.record_size, seconds, latencies)
+    if args.output == "json":
+        write_thing("json", {"topic": args.topic, **figures}, sys.stdout)
+    else:
+        print(say_figures("sent", figures))
+    return 0
+
+
+def _send(args: argparse.Namespace) -> tuple[array[float], float]:
+    from lakelog.producer import Producer
+
+    values = [os.urandom(args.record_size) for _ in range(min(_VALUES, args.records))]
+    progress = Progress(args.records * args.record_size, sys.stderr)
+    heard = _Heard()
+    settings = {"bootstrap.servers": args.server, "client.id": CLIENT_ID, **dict(args.property)}
+    begun = perf_counter()
+    try:
+        with Producer(settings) as producer:
+            try:
+                for number in range(args.records):
+                    if args.throughput is not None:
+                        sleep(max(0.0, begun + number / args.throughput - perf_counter()))
+                    if heard.refused is not None:
+                        break
+                    heard.sent.append(perf_counter())
+                    producer.send(args.topic, values[number % len(values)], on_delivery=heard)
+                    progress.tell(number * args.record_size, number)
+            except KeyboardInterrupt:
+                producer.close(_LAST_S)
+                raise
+        seconds = perf_counter() - begun
+    finally:
+        progress.end()
+    if heard.refused is not None:
+        raise heard.refused
+    return heard.latencies, seconds
+
+
+class _Heard:
+    """Records are told of in the order in which they were sent."""
+
+    def __init__(self) -> None:
+        self.sent: deque[float] = deque()
+        self.latencies: array[float] = array("d")
+        self.refused: LakelogError | None = None
+
+    def __call__(self, error: LakelogError | None, _: RecordMetadata | None) -> None:
+        began = self.sent.popleft()
+        if error is None:
+            self.latencies.append(perf_counter() - began)
+        elif self.refused is None:
+            self.refused = error

@@ -1,0 +1,61 @@
+"""`lakelog doctor`: tries, before the first commit, whether a place can keep a log, and looks at what is around it.
+
+It changes nothing and leaves nothing behind, also at a root that a server is writing to. It knows in which order things
+are looked at, and nothing of what is found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lakelog.commands.doctor_findings import Finding
+
+DEFAULT_DATA: Final = "./lakelog-data"
+_DATA_VARIABLE: Final = "LAKELOG_DATA"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    from delta_log.place_arguments import add_place
+
+    parser.description = (
+        "Try whether a place can keep a log: rights, put-if-absent, durable system calls, clocks, room. And look at a "
+        "server, and at what jobs on Spark need. It changes nothing, and leaves nothing behind."
+    )
+    parser.allow_abbrev = False
+    add_place(
+        parser,
+        os.environ,
+        default=None,
+        text=f"where the log lies, or is to lie (default: the variable {_DATA_VARIABLE}, else {DEFAULT_DATA}; "
+        "nothing, where a server is named)",
+    )
+    parser.add_argument("--server", metavar="URL", help="a server to look at, too")
+    parser.add_argument("--spark", action="store_true", help="fail where jobs could not run on Spark")
+    parser.add_argument("--output", choices=("lines", "json"), default="lines", help="how to show it (default lines)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lakelog.commands.doctor_findings import decide_exit, show_json, show_lines
+
+    findings = _examine(args)
+    print(show_json(findings) if args.output == "json" else show_lines(findings))
+    return decide_exit(findings)
+
+
+def _examine(args: argparse.Namespace) -> list[Finding]:
+    from delta_log.opening import wall_clock_ms
+    from delta_log.places import Location
+    from lakelog.commands.doctor_root import examine_root
+    from lakelog.commands.doctor_surroundings import examine_packages, examine_server, examine_spark
+
+    place: str | None = args.data or os.environ.get(_DATA_VARIABLE) or (None if args.server else DEFAULT_DATA)
+    findings: list[Finding] = []
+    cluster_id: str | None = None
+    if place is not None:
+        findings, cluster_id = examine_root(Location(place, args.store_option))
+    if args.server:
+        findings += examine_server(args.server, cluster_id, wall_clock_ms())
+    return [*findings, *examine_spark(needed=args.spark), examine_packages()]

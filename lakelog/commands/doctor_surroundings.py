@@ -1,0 +1,153 @@
+"""What `lakelog doctor` looks at beside the root: a server, what jobs on Spark need, and what is installed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from email.utils import parsedate_to_datetime
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from lakelog import __version__
+from lakelog.commands.doctor_findings import Finding, decide_clock
+
+__all__ = ["decide_java", "examine_packages", "examine_server", "examine_spark", "pinned"]
+
+_ANSWER_S: Final = 10.0
+_OLDEST_JAVA: Final = 17
+_PACKAGES: Final = (
+    "deltalake",
+    "pyarrow",
+    "obstore",
+    "msgspec",
+    "httpx",
+    "fastapi",
+    "uvicorn",
+    "pyspark",
+    "delta-spark",
+)
+
+
+def examine_server(url: str, cluster_id: str | None, now_ms: int) -> list[Finding]:
+    """Whether it is ready, knows the time, and serves the root that was looked at, if one was."""
+    try:
+        with httpx.Client(base_url=url, timeout=_ANSWER_S) as client:
+            ready, root = client.get("/readyz"), client.get("/").json()
+            reasons: list[str] = ready.json()["reasons"]
+            theirs, running = str(root["cluster_id"]), str(root["version"])
+            date_ms = round(parsedate_to_datetime(ready.headers["date"]).timestamp() * 1000)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return [_unusable(url, f"it does not answer ({error})")]
+    except (ValueError, LookupError, TypeError):
+        return [_unusable(url, "what answers is no lakelog server")]
+    findings = [_decide_ready(url, running, reasons), decide_clock("server's clock", "the server's", now_ms, date_ms)]
+    if cluster_id is not None:
+        findings.append(_decide_cluster(cluster_id, theirs))
+    return findings
+
+
+def _unusable(url: str, why: str) -> Finding:
+    return Finding(
+        "server", "failed", f"{url}: {why}", "start `lakelog serve`, or name its URL as it says it at its start"
+    )
+
+
+def _decide_ready(url: str, running: str, reasons: list[str]) -> Finding:
+    if reasons:
+        return Finding("server", "failed", f"{url} is not ready: {'; '.join(reasons)}", "see its log")
+    if running != __version__:
+        cure = "install the same version here and there"
+        return Finding("server", "warning", f"{url} is ready, of version {running}; here is {__version__}", cure)
+    return Finding("server", "ok", f"{url} is ready, of version {running}")
+
+
+def _decide_cluster(ours: str, theirs: str) -> Finding:
+    if ours == theirs:
+        return Finding("cluster", "ok", f"server and root are both {ours}")
+    cure = "name the root of that server, or the server of that root"
+    return Finding("cluster", "failed", f"the root is {ours}, the server has {theirs}", cure)
+
+
+def examine_spark(*, needed: bool) -> list[Finding]:
+    """What is missing is a failure only where it is needed; jobs with `--engine local` need none of it."""
+    runtime = os.environ.get("DATABRICKS_RUNTIME_VERSION")
+    if runtime:
+        return [Finding("Spark", "ok", f"the cluster brings it, with Databricks Runtime {runtime}")]
+    packages = _examine_pyspark(needed)
+    return [decide_java(_ask_java(), needed=needed), packages, *([_examine_jars()] if packages.state == "ok" else [])]
+
+
+def decide_java(said: str | None, *, needed: bool) -> Finding:
+    """`said` is what `java -version` says; None where there is no Java."""
+    found = re.search(r'version "(\d+)', said or "")
+    if found is not None and int(found[1]) >= _OLDEST_JAVA:
+        return Finding("Java", "ok", f"Java {found[1]}")
+    why = "there is none" if found is None else f"Java {found[1]} is too old"
+    return _missing("Java", why, f"install Java {_OLDEST_JAVA} or newer, or set JAVA_HOME", needed=needed)
+
+
+def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - what the whole check is about
+    wanted = pinned(requires("lakelog") or [], "spark")
+    found = {name: _version(name) for name in wanted}
+    said = ", ".join(f"{name} {have or 'is not installed'}" for name, have in found.items())
+    if found == wanted:
+        return Finding("Spark", "ok", said)
+    return _missing("Spark", said, "pip install 'lakelog[spark]'", needed=needed)
+
+
+def _examine_jars() -> Finding:
+    """Spark's resolver keeps them under these names once it has fetched them."""
+    from jobs.session import DELTA_JARS
+
+    folder = Path(os.environ.get("LAKELOG_CACHE") or ".cache").absolute() / "ivy" / "jars"
+    absent = [
+        jar for jar in DELTA_JARS if not (folder / f"{'_'.join(jar.split(':')[:2])}-{jar.split(':')[2]}.jar").exists()
+    ]
+    if not absent:
+        return Finding("jars of Delta", "ok", f"in {folder}")
+    cure = "nothing, where this machine may fetch packages: Spark does at its first start; else copy them there"
+    return Finding("jars of Delta", "warning", f"not in {folder}: {', '.join(absent)}", cure)
+
+
+def _missing(check: str, why: str, cure: str, *, needed: bool) -> Finding:
+    if needed:
+        return Finding(check, "failed", why, cure)
+    return Finding(check, "warning", f"{why}; jobs with --engine local do without", cure)
+
+
+def _ask_java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        return None
+    try:
+        return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr  # noqa: S603 - as Spark does
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def pinned(requirements: list[str], extra: str) -> dict[str, str]:
+    """Of the packages of an extra those that are pinned, with their versions."""
+    found = (re.fullmatch(r"([\w.-]+)==([\w.]+) *; *extra == ['\"](\w+)['\"]", each) for each in requirements)
+    return {each[1]: each[2] for each in found if each is not None and each[3] == extra}
+
+
+def examine_packages() -> Finding:
+    there: dict[str, Any] = {name: _version(name) for name in _PACKAGES}
+    said = [f"lakelog {__version__}", f"Python {platform.python_version()}"]
+    said += [f"{name} {have}" for name, have in there.items() if have]
+    absent = [name for name, have in there.items() if not have]
+    return Finding("packages", "ok", ", ".join(said) + (f"; without {', '.join(absent)}" if absent else ""))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

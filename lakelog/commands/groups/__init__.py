@@ -1,0 +1,1 @@
+"""`lakelog groups`: what an operator does to consumer groups, each command by the Admin of the Python clients."""

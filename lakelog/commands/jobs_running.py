@@ -1,0 +1,266 @@
+"""Runs jobs as they are due, under leases: one process, one Spark session, one run at a time.
+
+A lease keeps two schedulers from doing the same work. Jobs are safe beside themselves, so it only saves work: where it
+cannot be had because the store fails, the run goes on without. It knows neither what a job does nor when it is due.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import FrameType
+from typing import Any, Final, Self
+
+from delta_log.errors import LakelogError, NotARoot
+from delta_log.leases import Lease
+from delta_log.leasing import Grip, Leases
+from jobs.engine import open_session
+from lakelog.commands.jobs_schedule import LEASE_MS, lease_ms_until, plan_due
+from lakelog.terminal.exits import one_sentence
+
+__all__ = ["INTERRUPTED", "Call", "Scheduler", "Stopping", "say"]
+
+INTERRUPTED: Final = 130
+#: Called wrongly, no such topic, no root: what is no better the next time.
+_HOPELESS: Final = frozenset({2, 5, 8})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A job with its options. Without a `root`, which it does not reach or does not change, it needs no lease."""
+
+    job: str
+    main: Callable[[Sequence[str]], int]
+    words: tuple[str, ...]
+    root: str | None
+    lease: str
+    spark: bool
+    master: str | None
+
+
+class Stopping:
+    """SIGTERM and Ctrl-C. The first ends what goes on behind the run in hand, the second at once.
+
+    With `patient=False` the first is like the second. Not in the main thread, where a cluster may call us, there is
+    nothing to heed.
+    """
+
+    def __init__(self, *, patient: bool) -> None:
+        self.asked = False
+        self._patient = patient
+        self._before: dict[signal.Signals, Any] = {}
+        self._wakes, self._waker = os.pipe()
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._heed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        os.close(self._wakes)
+        os.close(self._waker)
+
+    def wait(self, seconds: float) -> bool:
+        """So long, or until we are asked to stop; whether we were."""
+        select.select([self._wakes], [], [], max(0.0, seconds))
+        return self.asked
+
+    def _heed(self, _number: int, _frame: FrameType | None) -> None:
+        if self.asked or not self._patient:
+            raise KeyboardInterrupt
+        self.asked = True
+        with suppress(OSError):
+            os.write(self._waker, b"!")
+            # Not by way of a stream: the signal may have come amid a write to it.
+            os.write(sys.stderr.fileno(), b"lakelog jobs: ends behind the run in hand; a second signal ends at once\n")
+
+
+class Scheduler:
+    """`holder` names this process among those that take leases."""
+
+    def __init__(self, calls: Sequence[Call], holder: str, stopping: Stopping) -> None:
+        self._calls = calls
+        self._holder = holder
+        self._stopping = stopping
+        self._grips: dict[str, Grip] = {}
+        self._codes: dict[str, int] = {}
+        self._told: dict[str, str] = {}
+        self._swept = False
+        self._rounds = 0
+        self._lasting = ExitStack()
+        self._session: Any = None
+
+    def run_once(self) -> int:
+        """All of them, one after the other; the highest of their exit codes."""
+        try:
+            self._round()
+            return max(self._codes.values(), default=0)
+        finally:
+            self._give_up()
+
+    def run_every(self, seconds: float, chance: Callable[[], float]) -> int:
+        """The first time at once, then as they are due, until we are told to stop; the exit codes of the last runs."""
+        try:
+            with self._lasting:
+                while True:
+                    began = time.monotonic()
+                    if self._round(keep_session=True):
+                        break
+                    ended = time.monotonic()
+                    wait = plan_due(began, ended, seconds, chance()) - ended
+                    self._hold_on(wait)
+                    say(f"the next run is due at {_moment(time.time() + wait)}")
+                    if self._stopping.wait(wait):
+                        break
+            return max(self._codes.values(), default=0)
+        finally:
+            self._give_up()
+
+    def _round(self, *, keep_session: bool = False) -> bool:
+        """Run each job that is ours to run; whether that was the last time."""
+        first, self._rounds = self._rounds == 0, self._rounds + 1
+        for call in self._calls:
+            with self._under_lease(call) as ours:
+                if ours and keep_session and call.spark:
+                    self._start_session(call)
+                self._codes[call.job] = _run(call) if ours else 0
+            if self._stopping.asked or self._codes[call.job] == INTERRUPTED:
+                return True
+        return (first and not _HOPELESS.isdisjoint(self._codes.values())) or self._is_spark_gone()
+
+    def _is_spark_gone(self) -> bool:
+        if self._session is None or not any(self._codes.values()) or _lives(self._session):
+            return False
+        say("Spark is gone, and needs a new process; start me again")
+        return True
+
+    def _start_session(self, call: Call) -> None:
+        """Once, for all runs that follow; a run finds it by itself, and says what is wrong where it does not start."""
+        if self._session is None:
+            with suppress(LakelogError):
+                session = open_session("lakelog jobs", call.master)
+                self._lasting.callback(session.close)
+                self._session = session.spark
+
+    @contextmanager
+    def _under_lease(self, call: Call) -> Generator[bool]:
+        """Whether the work is ours to do; the lease is kept for as long as it takes."""
+        grip = self._take(call)
+        if not isinstance(grip, Grip):
+            yield grip is None
+            return
+        stop = threading.Event()
+        thread = threading.Thread(target=_keep, args=(call, grip, stop), name="lakelog-lease", daemon=True)
+        thread.start()
+        try:
+            yield True
+        finally:
+            stop.set()
+            thread.join()
+
+    def _take(self, call: Call) -> Grip | Lease | None:
+        """The lease of another, who does the work, or ours; None where there is none to be had."""
+        if call.root is None:
+            return None
+        try:
+            grip = self._grips.get(call.job)
+            if grip is not None and grip.renew(LEASE_MS):
+                return grip
+            self._grips.pop(call.job, None)
+            taken = self._take_anew(call.root, call)
+        except NotARoot:
+            return None  # as the job will say
+        except LakelogError as error:
+            say(f"{call.job} runs without a lease: {error}")
+            return None
+        if isinstance(taken, Grip):
+            self._grips[call.job] = taken
+            self._told.pop(call.job, None)
+        else:
+            self._tell_held(call, taken)
+        return taken
+
+    def _take_anew(self, root: str, call: Call) -> Grip | Lease:
+        leases = Leases.open(root, self._holder)
+        if not self._swept:
+            self._swept = True
+            leases.sweep()
+        return leases.take(call.lease, LEASE_MS)
+
+    def _tell_held(self, call: Call, lease: Lease) -> None:
+        """People once for each holder; programs each time, as the summary of a run does."""
+        until = _moment(lease.until_ms / 1000)
+        if self._told.get(call.job) != lease.holder:
+            self._told[call.job] = lease.holder
+            say(f"{call.job} is left to {lease.holder}, whose lease holds until {until}")
+        summary = {"job": call.job, "root": call.root, "outcome": "skipped", "holder": lease.holder, "until": until}
+        print(json.dumps(summary, ensure_ascii=False), flush=True)
+
+    def _hold_on(self, seconds: float) -> None:
+        for job, grip in list(self._grips.items()):
+            try:
+                if not grip.renew(lease_ms_until(seconds)):
+                    del self._grips[job]
+            except LakelogError as error:
+                say(f"the lease of {job} could not be renewed: {error}")
+
+    def _give_up(self) -> None:
+        for grip in self._grips.values():
+            with suppress(LakelogError):
+                grip.give_up()
+
+
+def say(line: str) -> None:
+    print(f"lakelog jobs: {line}", file=sys.stderr, flush=True)
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _run(call: Call) -> int:
+    """A run, whose exit code says how it ended, however that was."""
+    try:
+        return call.main(call.words)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it was, the next run comes
+        if "--debug" in call.words:
+            traceback.print_exc()
+        else:
+            say(f"{call.job} failed: {one_sentence(error)}; --debug shows where")
+        return 1
+
+
+def _keep(call: Call, grip: Grip, stop: threading.Event) -> None:
+    """Renew a lease while its run goes on. Whoever lost it goes on, too: the work bears company."""
+    while not stop.wait(LEASE_MS / 3000):
+        try:
+            if not grip.renew(LEASE_MS):
+                say(f"{call.job} lost its lease while it ran; the run goes on beside the new holder")
+                return
+        except LakelogError as error:
+            say(f"the lease of {call.job} could not be renewed: {error}")
+
+
+def _lives(session: Any) -> bool:
+    try:
+        session.range(1).count()
+    except Exception:  # noqa: BLE001 - a dead JVM is told in many ways
+        return False
+    return True

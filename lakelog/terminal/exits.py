@@ -1,0 +1,219 @@
+"""How the program ends: a code for each kind of failure, and what to do then. Pure.
+
+Failures are known by the `code` that each error of the clients and of the log carries, so that nothing need be imported
+to tell them apart. The table of the reference is compared with this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+__all__ = [
+    "ABSENT",
+    "CALLED_WRONGLY",
+    "DONE",
+    "EXITS",
+    "FAILED",
+    "INTERRUPTED",
+    "IN_THE_WAY",
+    "NOBODY_READS",
+    "NOT_AS_IT_SHOULD_BE",
+    "NOT_NOW",
+    "UNKNOWN",
+    "UNUSABLE",
+    "WRONG_ROOT",
+    "Failure",
+    "exit_code_of",
+    "one_sentence",
+    "show_failure",
+]
+
+DONE: Final = 0
+FAILED: Final = 1
+CALLED_WRONGLY: Final = 2
+NOT_NOW: Final = 3
+UNKNOWN: Final = 4
+ABSENT: Final = 5
+IN_THE_WAY: Final = 6
+UNUSABLE: Final = 7
+WRONG_ROOT: Final = 8
+NOT_AS_IT_SHOULD_BE: Final = 9
+INTERRUPTED: Final = 130
+NOBODY_READS: Final = 141
+
+_LOOK = "try again, and look at the server's log if it goes on"
+_LOOK_FIRST = "look what is there before you repeat it"
+_STATE = "look where things stand, and try again"
+_MEND = "mend it, and try again"
+
+
+class Exit(NamedTuple):
+    """`cures` are the codes of the errors that end so, each with what to do next."""
+
+    code: int
+    meaning: str
+    cures: Mapping[str, str] = {}
+
+
+class Failure(Exception):
+    """What a command itself finds wrong: what happened, what to do next, and the exit code."""
+
+    def __init__(self, what: str, cure: str = "", *, exit_code: int = FAILED) -> None:
+        self.what, self.cure, self.exit_code = what, cure, exit_code
+        super().__init__(f"{what}; {cure}" if cure else what)
+
+
+EXITS: Final = (
+    Exit(DONE, "done"),
+    Exit(FAILED, "failed in a way that has no code of its own; a sentence on stderr says why"),
+    Exit(CALLED_WRONGLY, "called wrongly, or installed without a part that the command needs; nothing was done"),
+    Exit(
+        NOT_NOW,
+        "not now: no server answers, it is not ready, or another process has the root; nothing was changed",
+        {
+            "NETWORK_EXCEPTION": "start one with `lakelog serve`, or name another with --server URL",
+            "NOT_AVAILABLE": _LOOK,
+            "FOREIGN_ANSWER": "look what answers there, or name another server with --server URL",
+            "THROTTLING_QUOTA_EXCEEDED": "try again more slowly, and look why the tables are behind",
+            "BUFFER_EXHAUSTED": _LOOK,
+            "REQUEST_TIMED_OUT": _LOOK,
+            "KAFKA_STORAGE_ERROR": "`lakelog doctor` looks at the place, the server's log says more",
+            "ROOT_IN_USE": "",  # its own sentence says it
+            "NOT_LEADER_OR_FOLLOWER": "ask the process that has the root now",
+            "READ_ONLY": "ask the process that may write",
+            "CLOSED": _LOOK,
+            "PLAN_OUTDATED": "run it again: it plans anew",
+        },
+    ),
+    Exit(
+        UNKNOWN,
+        "unknown: it may or may not have been done",
+        {"OUTCOME_UNKNOWN": _LOOK_FIRST, "WAKEUP": _LOOK_FIRST},
+    ),
+    Exit(
+        ABSENT,
+        "there is no such topic, partition, group or offset; nothing was changed",
+        {
+            "UNKNOWN_TOPIC_OR_PARTITION": "`lakelog topics list` names the topics there are",
+            "GROUP_ID_NOT_FOUND": "`lakelog groups list` names the groups there are",
+            "UNKNOWN_MEMBER_ID": "join again",
+            "TRANSACTIONAL_ID_NOT_FOUND": "begin one",
+            "OFFSET_OUT_OF_RANGE": "choose one inside",
+            "NO_OFFSET_FOR_PARTITION": "say where to begin, as with --from-beginning",
+        },
+    ),
+    Exit(
+        IN_THE_WAY,
+        "something is in the way: a topic of that name, members of the group, another user of an id; "
+        "nothing was changed",
+        {
+            "TOPIC_ALREADY_EXISTS": "choose another name, or use the one there is",
+            "NON_EMPTY_GROUP": "stop its members first",
+            "ILLEGAL_STATE": _STATE,
+            "MEMBER_ID_TAKEN": "choose another name",
+            "INVALID_GROUP_REQUEST": _STATE,
+            "FENCED_MEMBER_EPOCH": _STATE,
+            "FENCED_INSTANCE_ID": "choose another group.instance.id",
+            "ILLEGAL_GENERATION": _STATE,
+            "NOT_PARTITION_OWNER": _STATE,
+            "MAX_POLL_INTERVAL_EXCEEDED": _STATE,
+            "COMMIT_FAILED": "read on: what was read after the last commit comes again",
+            "CONCURRENT_MODIFICATION": _STATE,
+            "INVALID_PRODUCER_EPOCH": "stop the other one",
+            "INVALID_PRODUCER_STATE": _STATE,
+            "OUT_OF_ORDER_SEQUENCE_NUMBER": _STATE,
+            "DUPLICATE_SEQUENCE_NUMBER": _STATE,
+            "INVALID_TXN_STATE": "begin another transaction",
+            "PRODUCER_FENCED": "stop the other one",
+            "TRANSACTION_TIMED_OUT": "begin another transaction, and do less in it",
+            "TRANSACTION_ABORTED": "begin another transaction",
+            "TRANSACTION_VERSION_DECIDED": "nothing: it was done before",
+        },
+    ),
+    Exit(
+        UNUSABLE,
+        "a setting, a name, a record or a query that cannot be used; it was refused",
+        {
+            "INVALID_CONFIG": _MEND,
+            "INVALID_TOPIC_EXCEPTION": "choose another name",
+            "INVALID_GROUP_ID": "choose another name",
+            "INVALID_REQUEST": _MEND,
+            "INVALID_RECORD": _MEND,
+            "INVALID_TIMESTAMP": "mend the clock, or the message.timestamp settings of the topic",
+            "INVALID_PARTITIONS": "choose another number",
+            "INVALID_REGULAR_EXPRESSION": _MEND,
+            "TRANSACTION_TOO_LARGE": "commit sooner",
+            "UNKNOWN_TRANSACTION_STAGE": _MEND,
+            "INVALID_TRANSACTION_TIMEOUT": "choose a shorter one",
+            "MESSAGE_TOO_LARGE": "send less, or raise max.message.bytes of the topic",
+            "SERIALIZATION_ERROR": _MEND,
+            "OFFSET_METADATA_TOO_LARGE": "shorten it",
+        },
+    ),
+    Exit(
+        WRONG_ROOT,
+        "the place holds no log, or one that is damaged; nothing was changed",
+        {
+            "NOT_A_ROOT": "name another place with --data ROOT",
+            "CORRUPT_MESSAGE": "keep the file, and see docs/how-to/recover.md",
+        },
+    ),
+    Exit(
+        NOT_AS_IT_SHOULD_BE,
+        "a verdict: it was done, and there is damage, or something is left or missing; the output names it",
+    ),
+    Exit(INTERRUPTED, "interrupted by Ctrl-C; what was done stays done"),
+    Exit(NOBODY_READS, "whoever read the output went away, as `head` does"),
+)
+
+#: What an error is called that has no code of its own.
+_NAMES: Final = {
+    FAILED: "FAILED",
+    CALLED_WRONGLY: "CALLED_WRONGLY",
+    NOT_NOW: "NOT_NOW",
+    UNKNOWN: "UNKNOWN",
+    ABSENT: "ABSENT",
+    IN_THE_WAY: "IN_THE_WAY",
+    UNUSABLE: "UNUSABLE",
+    WRONG_ROOT: "WRONG_ROOT",
+    NOT_AS_IT_SHOULD_BE: "NOT_AS_IT_SHOULD_BE",
+    INTERRUPTED: "INTERRUPTED",
+}
+_BY_CODE: Final = {code: (each.code, cure) for each in EXITS for code, cure in each.cures.items()}
+
+
+def exit_code_of(error: BaseException) -> int:
+    if isinstance(error, Failure):
+        return error.exit_code
+    return _BY_CODE.get(getattr(error, "code", ""), (FAILED, ""))[0]
+
+
+def one_sentence(error: BaseException) -> str:
+    """What happened, and what to do next where that is known."""
+    said, cure = _said(error)
+    return f"{said.rstrip('.')}; {cure}" if cure else said
+
+
+def show_failure(command: str, error: BaseException, *, as_json: bool) -> str:
+    """A line: one sentence for people, one object for programs."""
+    if not as_json:
+        return f"{command}: {one_sentence(error)}"
+    import json
+
+    message, hint = _said(error)
+    exit_code = exit_code_of(error)
+    code = getattr(error, "code", "") or _NAMES[exit_code]
+    told = {"command": command, "code": code, "message": message, "hint": hint or None, "exit_code": exit_code}
+    return json.dumps({"error": told}, ensure_ascii=False)
+
+
+def _said(error: BaseException) -> tuple[str, str]:
+    if isinstance(error, Failure):
+        return _on_one_line(error.what), _on_one_line(error.cure)
+    _, cure = _BY_CODE.get(getattr(error, "code", ""), (FAILED, ""))
+    return _on_one_line(str(error)) or type(error).__name__, cure
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,131 @@
+"""The words of the command line: which commands there are, below which names, and the parser of them all.
+
+A command's module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit code. Only
+the modules of commands that are asked for are imported, so that help stays quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
+
+from lakelog.terminal.exits import CALLED_WRONGLY, Failure, show_failure
+
+__all__ = [
+    "Command",
+    "CommandModule",
+    "Commands",
+    "Group",
+    "Parser",
+    "build_parser",
+    "commands_of",
+    "find_command",
+    "wants_json",
+]
+
+_DEBUG_HELP: Final = "show the stack trace of an error"
+
+
+class CommandModule(Protocol):
+    """What a command's module must have."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+class Command(NamedTuple):
+    """Where a command lives, its line in the help, and the extra of the install that it needs, if any."""
+
+    module: str
+    summary: str
+    extra: str | None
+
+    def load(self) -> CommandModule:
+        return cast("CommandModule", import_module(self.module))
+
+
+class Group(NamedTuple):
+    """Commands below one name, as `lakelog topics list`."""
+
+    summary: str
+    commands: Mapping[str, Command]
+
+
+Commands = Mapping[str, Command | Group]
+#: The words that lead to a command.
+Path = tuple[str, ...]
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one sentence, or in one object, how it was called wrongly."""
+
+    def __init__(self, *args: Any, as_json: bool = False, **options: Any) -> None:
+        super().__init__(*args, allow_abbrev=False, **options)
+        self._as_json = as_json
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - it is overloaded
+        """What the parser of a command does not know is said by that one, not by the whole."""
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return found, left
+
+    def error(self, message: str) -> NoReturn:
+        failure = Failure(message, f"see {self.prog} --help", exit_code=CALLED_WRONGLY)
+        self.exit(CALLED_WRONGLY, f"{show_failure(self.prog, failure, as_json=self._as_json)}\n")
+
+
+def commands_of(commands: Commands) -> Iterator[tuple[Path, Command]]:
+    """Every command with the words that lead to it."""
+    for name, each in commands.items():
+        if isinstance(each, Group):
+            yield from (((name, below), command) for below, command in each.commands.items())
+        else:
+            yield (name,), each
+
+
+def find_command(words: Sequence[str], commands: Commands) -> tuple[Path, Command | None]:
+    """The words that lead to a command, as far as they do. Options before it take no value."""
+    names = iter(word for word in words if not word.startswith("-"))
+    first = next(names, "")
+    found = commands.get(first)
+    if not isinstance(found, Group):
+        return (first,) if first else (), found
+    second = next(names, "")
+    return (first, second) if second else (first,), found.commands.get(second)
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether what goes wrong is for a program to read, too; asked before anybody has parsed the words."""
+    return "--output=json" in words or ("--output", "json") in pairwise(words)
+
+
+def build_parser(
+    commands: Commands, version: str, configure: Callable[[Path, Parser], None], *, as_json: bool = False
+) -> tuple[Parser, Mapping[Path, Parser]]:
+    """The whole, and the part of each command and group; `configure` is called for each command."""
+    parser = Parser(prog="lakelog", description="A streaming log on the lakehouse.", as_json=as_json)
+    parser.add_argument("--version", action="version", version=f"lakelog {version}")
+    parser.add_argument("--debug", action="store_true", help=_DEBUG_HELP)
+    parts: dict[Path, Parser] = {}
+    choices = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, each in commands.items():
+        part = parts[name,] = _part(choices, name, each.summary, as_json=as_json)
+        if isinstance(each, Command):
+            configure((name,), part)
+            continue
+        below = part.add_subparsers(title="commands", metavar="COMMAND")
+        for verb, command in each.commands.items():
+            parts[name, verb] = _part(below, verb, command.summary, as_json=as_json)
+            configure((name, verb), parts[name, verb])
+    return parser, parts
+
+
+def _part(choices: argparse._SubParsersAction[Parser], name: str, summary: str, *, as_json: bool) -> Parser:  # pyright: ignore[reportPrivateUsage] - it has no public name
+    described = f"{summary[:1].upper()}{summary[1:]}."
+    part = choices.add_parser(name, help=summary, description=described, as_json=as_json)
+    part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG_HELP)
+    return part

@@ -1,0 +1,48 @@
+"""Ctrl-C, and SIGTERM, where a command ends between two steps: what it did last is then done whole.
+
+The first one is noticed, and breaks off what only asks a question; the second one breaks off anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Generator
+from types import FrameType
+
+__all__ = ["Interrupts", "noticing"]
+
+
+class Interrupts:
+    def __init__(self) -> None:
+        self.seen = False
+        self._breaks = False
+
+    def notice(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - it is called as a handler
+        if self.seen or self._breaks:
+            self.seen = True
+            raise KeyboardInterrupt
+        self.seen = True
+
+    def ask(self, act: Callable[[], None]) -> None:
+        """What may be left undone: an interrupt ends it, and whoever goes on behind it sees that there was one."""
+        try:
+            try:
+                self._breaks = True  # before the look, so that nothing comes between the two
+                if not self.seen:
+                    act()
+            finally:
+                self._breaks = False
+        except KeyboardInterrupt:
+            self.seen = True
+
+
+@contextlib.contextmanager
+def noticing() -> Generator[Interrupts]:
+    interrupts = Interrupts()
+    before = {number: signal.signal(number, interrupts.notice) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

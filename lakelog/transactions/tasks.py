@@ -1,0 +1,145 @@
+"""Transactions of an AsyncProducer, in the tasks of its callers. Knows the network; decides nothing.
+
+One lock is held while something is sent: a transaction has one request under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TypeVar
+
+from lakelog.consume.shapes import GroupOffsets
+from lakelog.errors import Closed, IllegalState, LakelogError
+from lakelog.produce.batch import RecordMetadata
+from lakelog.produce.futures import OnDelivery
+from lakelog.produce.rows import Row
+from lakelog.produce.settings import ProducerSettings
+from lakelog.produce.tasks import TaskBatch
+from lakelog.transactions.course import Course
+from lakelog.transactions.questions import TransactionQuestions
+from lakelog.transport.asking import Asking, run_async
+from lakelog.transport.exchange import AsyncTransport
+
+T = TypeVar("T")
+
+
+class _Batch(TaskBatch):
+    """Whoever leaves a transaction is told what went wrong: a future that nobody looks at need not complain."""
+
+    __slots__ = ()
+
+    def settle(self) -> None:
+        futures = self.futures
+        super().settle()
+        for future in futures:
+            if not future.cancelled():
+                future.exception()
+
+
+class AsyncTransacting:
+    """One transaction at a time."""
+
+    def __init__(self, settings: ProducerSettings, transport: AsyncTransport) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._asks = TransactionQuestions(settings)
+        self._lock = asyncio.Lock()
+        self._closed = False
+        self._open: Course[_Batch] | None = None
+
+    async def begin(self) -> Course[_Batch]:
+        async with self._lock:
+            if self._closed:
+                raise Closed
+            if self._open is not None:
+                raise IllegalState("a producer has one transaction at a time")
+            begun = await run_async(self._asks.begin(), self._transport)
+            self._open = Course(begun, self._settings, self._asks, lambda topic, number: _Batch(topic, number, 0.0))
+            return self._open
+
+    async def add(
+        self, topic: str, row: Row, size: int, on_delivery: OnDelivery | None
+    ) -> asyncio.Future[RecordMetadata]:
+        async with self._lock:
+            course = self._current()
+            course.check()
+            if full := course.must_go_before(topic, size):
+                await self._run(course, course.send(full))
+            batch = course.add(topic, row, size)
+            if on_delivery is not None:
+                batch.call_back(on_delivery)
+            future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+            batch.futures.append(future)
+            return future
+
+    async def flush(self) -> None:
+        """To the server, which keeps it: nothing is decided by that."""
+        async with self._lock:
+            if self._open is not None:
+                await self._run(self._open, self._open.send())
+
+    async def move_offsets(self, course: Course[_Batch], moved: GroupOffsets) -> None:
+        async with self._lock:
+            await self._run(course, course.move_offsets(moved))
+
+    async def leave(self, course: Course[_Batch], why: BaseException | None) -> None:
+        """Commit it, or, because of that error, abort it. Raises why it is not committed."""
+        async with self._lock:
+            settled, error = await self._leave(course, why)
+        for batch in settled:
+            batch.announce()
+        if error is not None:
+            raise error
+
+    async def close(self) -> None:
+        """What is open is aborted."""
+        async with self._lock:
+            self._closed = True
+            settled, _ = ([], None) if self._open is None else await self._leave(self._open, Closed())
+        for batch in settled:
+            batch.announce()
+
+    async def _leave(
+        self, course: Course[_Batch], why: BaseException | None
+    ) -> tuple[list[_Batch], LakelogError | None]:
+        if course.over:  # by a close
+            return [], Closed() if why is None else None
+        try:
+            return await self._end(course, why)
+        finally:
+            self._open = None
+
+    async def _end(self, course: Course[_Batch], why: BaseException | None) -> tuple[list[_Batch], LakelogError | None]:
+        """What is settled, and what to raise."""
+        error = course.failed
+        if why is None and error is None:
+            try:
+                return course.stored(await self._run(course, course.commit())), None
+            except LakelogError as failed:
+                error = failed
+            except BaseException as failed:
+                for batch in course.lost(course.reason_of(failed)):
+                    batch.announce()
+                raise
+        reason = error or course.reason_of(why or Closed())
+        settled = course.lost(reason)
+        if reason.outcome != "unknown":
+            with contextlib.suppress(LakelogError):  # whether or not it arrives, nobody will commit it
+                await run_async(course.abort(), self._transport)
+        return settled, error if why is None else None
+
+    async def _run(self, course: Course[_Batch], asking: Asking[T]) -> T:
+        try:
+            return await run_async(asking, self._transport)
+        except BaseException as error:
+            if not isinstance(error, LakelogError):
+                course.break_off(error)
+            raise
+
+    def _current(self) -> Course[_Batch]:
+        if self._closed:
+            raise Closed
+        if self._open is None:
+            raise IllegalState("with a transactional.id records are sent within transaction()")
+        return self._open

@@ -1,0 +1,157 @@
+"""Transactions of a Producer, in the threads of its callers. Knows locks and the network; decides nothing.
+
+One lock is held while something is sent: a transaction has one request under way. Another guards what becomes of
+records, so that whoever waits for a future does not wait for a request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from lakelog.consume.shapes import GroupOffsets
+from lakelog.errors import Closed, IllegalState, LakelogError
+from lakelog.produce.futures import OnDelivery, RecordFuture, ThreadBatch
+from lakelog.produce.rows import Row
+from lakelog.produce.settings import ProducerSettings
+from lakelog.transactions.course import Course
+from lakelog.transactions.questions import TransactionQuestions
+from lakelog.transport.asking import Asking, run
+from lakelog.transport.exchange import Transport
+
+T = TypeVar("T")
+
+
+class Transacting:
+    """One transaction at a time."""
+
+    def __init__(self, settings: ProducerSettings, transport: Transport) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._asks = TransactionQuestions(settings)
+        self._lock = threading.RLock()
+        self._settling = threading.RLock()
+        self._process = os.getpid()
+        self._closed = False
+        self._open: Course[ThreadBatch] | None = None
+
+    def begin(self) -> Course[ThreadBatch]:
+        self._check_process()
+        with self._lock:
+            if self._closed:
+                raise Closed
+            if self._open is not None:
+                raise IllegalState("a producer has one transaction at a time")
+            begun = run(self._asks.begin(), self._transport)
+            self._open = Course(
+                begun,
+                self._settings,
+                self._asks,
+                lambda topic, number: ThreadBatch(topic, number, 0.0, self._settling),
+            )
+            return self._open
+
+    def add(self, topic: str, row: Row, size: int, on_delivery: OnDelivery | None) -> RecordFuture:
+        self._check_process()
+        with self._lock:
+            course = self._current()
+            course.check()
+            if full := course.must_go_before(topic, size):
+                self._run(course, course.send(full))
+            batch = course.add(topic, row, size)
+            if on_delivery is not None:
+                batch.call_back(on_delivery)
+            return RecordFuture(batch, len(batch.rows) - 1)
+
+    def flush(self) -> None:
+        """To the server, which keeps it: nothing is decided by that."""
+        self._check_process()
+        with self._lock:
+            if self._open is not None:
+                self._run(self._open, self._open.send())
+
+    def move_offsets(self, course: Course[ThreadBatch], moved: GroupOffsets) -> None:
+        self._check_process()
+        with self._lock:
+            self._run(course, course.move_offsets(moved))
+
+    def leave(self, course: Course[ThreadBatch], why: BaseException | None) -> None:
+        """Commit it, or, because of that error, abort it. Raises why it is not committed."""
+        if self._is_forked and why is not None:
+            return  # what the parent began is the parent's
+        self._check_process()
+        with self._lock:
+            if course.over:  # by a close
+                if why is None:
+                    raise Closed
+                return
+            try:
+                settled, error = self._end(course, why)
+            finally:
+                self._open = None
+        for batch in settled:
+            batch.announce()
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """What is open is aborted."""
+        if self._is_forked:
+            return
+        with self._lock:
+            self._closed = True
+            if self._open is not None:
+                self.leave(self._open, Closed())
+
+    def _end(
+        self, course: Course[ThreadBatch], why: BaseException | None
+    ) -> tuple[list[ThreadBatch], LakelogError | None]:
+        """What is settled, and what to raise."""
+        error = course.failed
+        if why is None and error is None:
+            try:
+                places = self._run(course, course.commit())
+                return self._settle(lambda: course.stored(places)), None
+            except LakelogError as failed:
+                error = failed
+            except BaseException as failed:
+                reason = course.reason_of(failed)
+                for batch in self._settle(lambda: course.lost(reason)):
+                    batch.announce()
+                raise
+        reason = error or course.reason_of(why or Closed())
+        settled = self._settle(lambda: course.lost(reason))
+        if reason.outcome != "unknown":
+            with contextlib.suppress(LakelogError):  # whether or not it arrives, nobody will commit it
+                run(course.abort(), self._transport)
+        return settled, error if why is None else None
+
+    def _settle(self, act: Callable[[], list[ThreadBatch]]) -> list[ThreadBatch]:
+        with self._settling:
+            return act()
+
+    def _run(self, course: Course[ThreadBatch], asking: Asking[T]) -> T:
+        try:
+            return run(asking, self._transport)
+        except BaseException as error:
+            if not isinstance(error, LakelogError):
+                course.break_off(error)
+            raise
+
+    def _current(self) -> Course[ThreadBatch]:
+        if self._closed:
+            raise Closed
+        if self._open is None:
+            raise IllegalState("with a transactional.id records are sent within transaction()")
+        return self._open
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process
+
+    def _check_process(self) -> None:
+        if self._is_forked:
+            raise Closed("this process is a fork of the one that opened it; open another one here")

@@ -1,0 +1,112 @@
+"""`lakelog completion`: what it prints has a real bash complete our words, and has all of them for other shells."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lakelog import Admin, Consumer
+from lakelog.cli import main
+from lakelog.commands import COMMANDS
+from lakelog.terminal.grammar import commands_of
+from tests.support.serving import environment, serving
+
+#: Where no server is.
+NOWHERE = "http://127.0.0.1:1"
+ASK = """
+source "$1"
+shift
+COMP_WORDS=("$@")
+COMP_CWORD=$(( $# - 1 ))
+_lakelog
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("completion") / "lakelog.bash"
+    with pytest.MonkeyPatch.context() as patch, file.open("w", encoding="utf-8") as out:
+        patch.setattr("sys.stdout", out)
+        assert main(["completion", "bash"]) == 0
+    return file
+
+
+def offered(script: Path, *words: str, folder: Path | None = None, server: str = NOWHERE) -> set[str]:
+    """What bash offers in place of the last word."""
+    command = ["bash", "--norc", "-eu", "-c", ASK, "bash", str(script), *words]
+    env = environment() | {"LAKELOG_SERVER": server}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return set(ended.stdout.split("\n")) - {""}
+
+
+def test_bash_knows_the_function_as_the_one_for_this_program(script: Path):
+    command = ["bash", "--norc", "-c", 'source "$1"; complete -p lakelog', "bash", str(script)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == "complete -F _lakelog lakelog\n"
+
+
+def test_the_first_word_is_a_command_or_an_option_of_the_program(script: Path):
+    assert set(COMMANDS) | {"--version", "--help", "--debug"} <= offered(script, "lakelog", "")
+    assert offered(script, "lakelog", "se") == {"serve", "selftest"}
+
+
+def test_behind_a_command_stand_its_options_and_words(script: Path):
+    assert {"bash", "zsh", "fish", "topics"} <= offered(script, "lakelog", "completion", "")
+    assert offered(script, "lakelog", "sql", "SELECT 1", "--o") == {"--output"}
+    assert offered(script, "lakelog", "--debug", "serve", "--data", "x", "--mem") == {"--memory"}
+
+
+@pytest.mark.parametrize("words", [["--output", "js"], ["--output", "=", "js"]], ids=["apart", "joined"])
+def test_behind_an_option_stand_its_values(script: Path, words: list[str]):
+    assert offered(script, "lakelog", "sql", *words) == {"json"}
+
+
+def test_an_option_whose_values_are_anybodys_offers_nothing(script: Path):
+    assert offered(script, "lakelog", "serve", "--port", "") == set()
+    assert offered(script, "lakelog", "sql", "--output", "=") == {"table", "json", "csv"}
+
+
+def test_paths_are_offered_with_the_spaces_in_them(script: Path, tmp_path: Path):
+    (tmp_path / "a log").mkdir()
+    (tmp_path / "a table").mkdir()
+    assert offered(script, "lakelog", "sql", "--data", "a", folder=tmp_path) == {"a log", "a table"}
+
+
+def test_topics_and_groups_are_those_of_the_server_and_without_one_nothing_is_said(script: Path, tmp_path: Path):
+    program = tmp_path / "lakelog"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m lakelog "$@"\n')
+    program.chmod(0o755)
+    with serving(tmp_path / "root") as server:
+        settings = {"bootstrap.servers": server.url}
+        with Admin(settings) as admin, Consumer(settings | {"group.id": "billing"}) as consumer:
+            for topic in ("orders", "payments"):
+                admin.create_topic(topic, partitions=1)
+            consumer.assign([("orders", 0)])
+            consumer.commit({("orders", 0): 0})
+        asking = partial(offered, script, str(program), server=server.url)
+        assert asking("consume", "or") == {"orders"}
+        assert asking("topics", "delete", "orders", "p") == {"payments"}
+        assert asking("consume", "orders", "--group", "") == {"billing"}
+        assert asking("groups", "describe", "b") == {"billing"}
+        assert asking("topics", "create", "or") == set()
+    assert asking("consume", "or") == set()
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_scripts_of_other_shells_have_every_command(shell: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["completion", shell]) == 0
+    said = capsys.readouterr().out
+    for path, _ in commands_of(COMMANDS):
+        assert f"' {' '.join(path)}'" in said
+
+
+def test_the_script_for_zsh_has_a_grammar_that_it_shares_with_bash(capsys: pytest.CaptureFixture[str]):
+    main(["completion", "zsh"])
+    read = subprocess.run(["bash", "-n"], input=capsys.readouterr().out, capture_output=True, text=True, check=False)
+    assert (read.returncode, read.stderr) == (0, "")

@@ -1,0 +1,101 @@
+"""A job that appends reaches the server that was named, or has one of its own that ends with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from delta_log import Log, Settings
+from delta_log.errors import InvalidRequest, NotARoot, NotAvailable, RootInUse
+from delta_log.roots import as_root, read_topic_defaults
+from jobs.reaching import reached
+from tests.architecture.project_files import ROOT
+from tests.support.serving import environment, wait_for
+
+DEFAULTS = {"retention.ms": 5000, "cleanup.policy": "compact", "file.delete.delay.ms": 7}
+HOLDS = """
+import sys, time
+from jobs.reaching import reached
+with reached(sys.argv[1], None) as url:
+    print(url, flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    with Log.open(tmp_path / "root", settings=Settings(topic_defaults=DEFAULTS)) as log:
+        log.create_topic("orders")
+    return tmp_path / "root"
+
+
+@contextmanager
+def another_job(root: Path) -> Generator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-c", HOLDS, str(root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def is_free(root: Path) -> bool:
+    place = as_root(root)
+    try:
+        place.hold()
+    except RootInUse:
+        return False
+    place.let_go()
+    return True
+
+
+def test_the_server_that_was_named_is_taken_as_it_is(root: Path):
+    with reached(str(root), "http://127.0.0.1:1/") as url:
+        assert url == "http://127.0.0.1:1"
+        assert is_free(root)
+
+
+def test_a_server_of_the_jobs_own_has_the_root_until_the_end_and_gives_topics_what_they_were_given(root: Path):
+    with reached(str(root), None) as url:
+        assert httpx.get(f"{url}/topics").json() == ["orders"]
+        assert httpx.get(f"{url}/topics/orders").json()["configs"]["retention.ms"] == "5000"
+        assert not is_free(root)
+    assert is_free(root)
+    assert read_topic_defaults(as_root(root).store) == DEFAULTS
+
+
+def test_a_root_that_another_has_is_refused(root: Path):
+    with another_job(root), pytest.raises(RootInUse, match=r"by process.*--server"), reached(str(root), None):
+        pass
+
+
+def test_a_server_of_a_job_that_is_killed_ends_with_it(root: Path):
+    with another_job(root) as (job, url):
+        assert httpx.get(f"{url}/topics").json() == ["orders"]
+        job.kill()
+        wait_for(lambda: is_free(root), "that the root is free")
+
+
+def test_what_cannot_be_reached_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(InvalidRequest, match="neither a server is named"), reached(None, None):
+        pass
+    with pytest.raises(InvalidRequest, match="is not the http:// or https:// address"), reached(None, "localhost:8082"):
+        pass
+    with pytest.raises(NotARoot), reached(str(tmp_path), None):
+        pass
+    monkeypatch.setattr("jobs.reaching._PARTS", ("lakelog", "a_part_that_is_not_there"))
+    with pytest.raises(NotAvailable, match=r"lakelog\[server\] brings: a_part_that_is_not_there"), reached("x", None):
+        pass
+
+
+def test_a_server_that_does_not_start_says_why(root: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAKELOG_MAX_POLL_MS", "soon")
+    with pytest.raises(NotAvailable, match=r"did not start: .*max_poll_ms"), reached(str(root), None):
+        pass

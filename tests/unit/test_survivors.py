@@ -1,0 +1,109 @@
+"""What is left of files is written anew, in files that are not too large."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from delta_log.errors import Corruption
+from delta_log.offset_sets import OffsetSet
+from delta_log.parquet import encode_parquet, read_file
+from delta_log.schema import FILE_SCHEMA
+from delta_log.stores import MemoryStore
+from delta_log.survivors import SurvivorsOrder, carry_out, write_survivors
+from delta_log.topic_config import ParquetCodec
+from delta_log.types import DataFile
+
+CODEC = ParquetCodec()
+MIB = 1024 * 1024
+
+
+def put(store: MemoryStore, offsets: Iterable[int], size: int = 5) -> DataFile:
+    rows = [
+        {"offset": at, "timestamp": at * 1000, "key": b"%d" % at, "value": os.urandom(size), "headers": None}
+        for at in offsets
+    ]
+    data = encode_parquet(pa.Table.from_pylist(rows, schema=FILE_SCHEMA), CODEC, ordered_by=("offset", "timestamp"))
+    base, last = rows[0]["offset"], rows[-1]["offset"]
+    path = f"partition=0/{base:020d}-x.parquet"
+    store.put(f"t/{path}", data)
+    return DataFile(path, 0, base, last, len(rows), len(data), base, last, 100 - base % 50)
+
+
+def order(*files: DataFile, leaving: Iterable[int], segment_bytes: int = MIB) -> SurvivorsOrder:
+    gone = OffsetSet()
+    gone.add(np.array(sorted(leaving), np.int64))
+    return SurvivorsOrder("", "t", files, gone, "job-1", CODEC, segment_bytes)
+
+
+def rows_of(store: MemoryStore, *files: DataFile) -> pa.Table:
+    return pa.concat_tables([read_file(store, f"t/{file.path}", FILE_SCHEMA) for file in files])
+
+
+def test_what_is_left_of_neighbours_is_one_file_as_it_was_at_its_offsets():
+    store = MemoryStore()
+    files = [put(store, range(40)), put(store, range(45, 90, 3))]
+    gone = {0, 1, 17, 39, 45, 87}
+    (made,) = write_survivors(store, order(*files, leaving=gone))
+    before = rows_of(store, *files)
+    stays = [at not in gone for at in before.column("offset").to_pylist()]
+    assert rows_of(store, made).equals(before.filter(pa.array(stays)).combine_chunks())
+    assert made.path == f"partition=0/{2:020d}-job-1.parquet"
+    assert (made.base_offset, made.last_offset, made.count) == (2, 84, 49)
+    assert (made.min_timestamp_ms, made.max_timestamp_ms, made.modified_ms) == (2, 84, 55)
+    assert made.size == len(store.read(f"t/{made.path}"))
+
+
+def test_of_files_that_lose_everything_nothing_is_left():
+    store = MemoryStore()
+    assert list(write_survivors(store, order(put(store, range(9)), leaving=range(9)))) == []
+
+
+def test_what_is_too_much_for_one_file_is_several_one_behind_the_other():
+    store = MemoryStore()
+    file = put(store, range(60_000), 60)
+    made = list(write_survivors(store, order(file, leaving=range(0, 60_000, 3), segment_bytes=MIB)))
+    assert len(made) > 2
+    assert all(each.size <= MIB for each in made)
+    assert all(each.last_offset < after.base_offset for each, after in pairwise(made))
+    assert rows_of(store, *made).num_rows == 40_000
+    assert len({each.path for each in made}) == len(made)
+
+
+def test_what_does_not_fit_is_a_file_of_its_own():
+    store = MemoryStore()
+    file = put(store, range(3), 2 * MIB)
+    made = list(write_survivors(store, order(file, leaving=[1], segment_bytes=MIB)))
+    assert sum(each.count for each in made) == 2
+
+
+@pytest.mark.parametrize("wrong", ["count", "last", "leaving"])
+def test_where_the_rows_are_not_those_that_were_seen_nothing_stays(wrong: str):
+    store = MemoryStore()
+    file, leaving = put(store, range(0, 20, 2)), [2, 4]
+    if wrong == "leaving":
+        leaving = [2, 3]
+    told = replace(file, **{"count": {"count": 9}, "last": {"last_offset": 19}, "leaving": {}}[wrong])
+    with pytest.raises(Corruption):
+        list(write_survivors(store, order(told, leaving=leaving)))
+    (answer,) = carry_out([order(told, leaving=leaving)], store=store)
+    assert answer.files == ()
+    assert answer.trouble is not None
+    assert answer.trouble.what == "damaged"
+    assert [entry.name for entry in store.list("t/partition=0")] == [file.path.rpartition("/")[2]]
+
+
+def test_an_order_that_fails_is_answered_and_the_next_one_is_done():
+    store = MemoryStore()
+    there = put(store, range(5))
+    lost = replace(there, path="partition=0/lost.parquet")
+    failed, done = carry_out([order(lost, leaving=[1]), order(there, leaving=[1])], store=store)
+    assert failed.trouble is not None
+    assert (failed.trouble.what, failed.trouble.path) == ("missing", "t/partition=0/lost.parquet")
+    assert [file.count for file in done.files] == [4]

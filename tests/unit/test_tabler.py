@@ -1,0 +1,48 @@
+"""Very many busy tables at once, whose commits take no time at all: the budget alone holds them back."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from delta_log.live import Live, PendingGroup, TopicRows
+from delta_log.record_rules import Rules
+from delta_log.stores import MemoryStore
+from delta_log.table import Table
+from delta_log.tabler import Tabler
+from delta_log.tail import Tail
+from delta_log.topic_config import TopicConfig
+from tests.support.logs import eventually
+
+TOPICS, PARTITIONS, WORKERS, BUDGET = 200, 8, 2, 4_000.0
+
+
+def busy_table(number: int) -> Live:
+    name, config = f"busy-{number:03d}", TopicConfig.of({"lakelog.commit.interval.ms": 100})
+    table = Table(MemoryStore(), f"topics/{name}")
+    tails, rules = [Tail(0, 0)] * PARTITIONS, Rules.of(name, PARTITIONS, config)
+    live = Live(name, name, table, TopicRows(), tails, config, rules, owned=True)
+    live.add_pending(PendingGroup([], 1))
+    return live
+
+
+def test_busy_tables_share_the_budget_of_files_and_none_is_left_behind():
+    """They ask for four times of it. A table's lag is a round of all the others at most, and its own turn."""
+    commits: Counter[str] = Counter()
+
+    def commit(live: Live, _limit: int) -> bool:
+        commits[live.name] += 1
+        live.last_commit = time.monotonic()
+        return True
+
+    lives = [busy_table(number) for number in range(TOPICS)]
+    began = time.monotonic()
+    tabler = Tabler(commit, workers=WORKERS, files_per_second=BUDGET, lost_ownership=lambda _error: None)
+    tabler.start()
+    for live in lives:
+        tabler.notice(live)
+    eventually(lambda: min((commits[live.name] for live in lives), default=0) >= 4, "four rounds")
+    seen, took = dict(commits), time.monotonic() - began
+    tabler.stop([])
+    assert sum(seen.values()) * PARTITIONS <= BUDGET * (took + 1) + WORKERS * PARTITIONS
+    assert max(seen.values()) - min(seen.values()) <= 2
