@@ -25,8 +25,8 @@ DEATHS = [
     "journal.before_write",
     "journal.written",
     "journal.synced",
-    "table.file_written",
-    "table.committed",
+    "journal.synced table.file_written",
+    "journal.synced table.committed",
 ]
 IN_A_BUCKET = ["object.before_put", "object.put"]
 

@@ -3,6 +3,9 @@
     serving(root, program=armed(file))
     file.write_text("journal.synced")
 
+Of several names it dies at the last, once it has passed the others one after the other: tables are written in the
+background, and `journal.synced table.committed` waits for one that is committed behind the next request.
+
 The steps are those of every log, and of a bucket two more: `object.before_put` and `object.put`, of its journal. What a
 server stores of transactions by the way is left out, so that the next write is that of the next request.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,10 +36,18 @@ class Armed:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._passed: list[str] = []
+        self._lock = threading.Lock()
 
     def __call__(self, step: str) -> None:
-        if self._file.exists() and self._file.read_text() == step:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if not self._file.exists():
+            return
+        with self._lock:
+            steps = self._file.read_text().split()
+            if steps[len(self._passed) :][:1] == [step]:
+                self._passed.append(step)
+                if self._passed == steps:
+                    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(file: str, *words: str) -> int:

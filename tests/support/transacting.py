@@ -25,6 +25,8 @@ CERTAIN = {
     "journal.before_write": "aborted",
     "object.before_put": "aborted",
     "journal.synced": "committed",
+    "journal.synced table.file_written": "committed",
+    "journal.synced table.committed": "committed",
     "object.put": "committed",
 }
 
