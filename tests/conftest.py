@@ -1,5 +1,7 @@
 """What holds for every test: how Hypothesis looks for examples, who runs what, and that nothing is skipped unseen.
 
+Who found a promise broken is noted, as a run that failed by that is not looked at a second time (tools/second-look).
+
 With several processes a file is run by one of them, so that what its tests share is made once; those of Spark, which
 share a JVM, by the same one. That takes longest, and comes first.
 
@@ -9,6 +11,7 @@ not run there protects nothing.
 
 import inspect
 import os
+import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,3 +92,14 @@ def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
         report.longrepr = f"Nothing may be skipped under CI=true. {reason}"
+
+
+#: How a traceback ends that says so.
+FOUND_BROKEN = re.compile(r"^E\s+(?:\w+\.)*Broken\b", re.MULTILINE)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("cacheprovider"):
+        reports = [each for kind in ("failed", "error") for each in terminalreporter.getreports(kind)]
+        broken = [each.nodeid for each in reports if FOUND_BROKEN.search(str(each.longrepr))]
+        config.cache.set("lakelog/broken", broken)  # type: ignore[union-attr]
