@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 import time
 from collections.abc import Generator
 from typing import Any
 
+import httpx
 import pytest
 
 from lakelog import Admin, Header, OffsetAndMetadata, TopicPartition, errors
@@ -40,6 +42,15 @@ def topic(server: Server) -> str:
 def opened(request: pytest.FixtureRequest, server: Server) -> Generator[Open]:
     with opening(request.param, server) as start:
         yield start
+
+
+def polls_answered(server: Server) -> int:
+    found = re.findall(
+        r'^lakelog_http_requests_total\{(?=[^}]*route="poll")(?=[^}]*status="200").*\} (\d+)',
+        httpx.get(f"{server.url}/metrics").text,
+        re.MULTILINE,
+    )
+    return sum(map(int, found))
 
 
 # --- records
@@ -258,7 +269,9 @@ def test_the_log_is_asked_without_reading(opened: Open, server: Server, topic: s
 def test_where_nothing_is_committed_the_policy_says_where_to_begin(opened: Open, server: Server, topic: str):
     send(server, topic, b"old", partition=0)
     latest, none = opened(auto_offset_reset="latest"), opened(auto_offset_reset="none")
+    before = polls_answered(server)
     latest.assign([(topic, 0)])
+    wait_for(lambda: latest.poll(0.1) == [] and polls_answered(server) > before, "an answer, so it knows the end")
     assert nothing_comes(latest)
     send(server, topic, b"new", partition=0)
     assert [record.value for record in latest.poll(SECONDS)] == [b"new"]
