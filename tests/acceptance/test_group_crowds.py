@@ -36,6 +36,8 @@ from tests.support.serving import DEADLINE_S, Server, serving, wait_for
 ROUNDS = int(os.environ.get("LAKELOG_KILL_ROUNDS", "2"))
 SEED = int(os.environ.get("LAKELOG_SEED", "1"))
 KINDS = ("rest", "client")
+#: For who is not to be taken for dead where the machine stands still.
+PATIENT = Pace(60_000, 60_000)
 
 
 @contextmanager
@@ -129,9 +131,9 @@ def test_members_that_come_and_go_cleanly_are_given_each_record_once(tmp_path: P
     with serving(root) as server, Crowd(server.url, kind, tmp_path) as crowd:
         make_topic(server.url)
         with Feed(server.url) as feed:
-            wait_for_more([crowd.join()], "committed", 1)
+            wait_for_more([crowd.join(pace=PATIENT)], "committed", 1)
             for _ in range(3):
-                wait_for_more([crowd.join()], "committed", 1)
+                wait_for_more([crowd.join(pace=PATIENT)], "committed", 1)
             for _ in range(3):
                 crowd.living[0].stop()
                 wait_for_more(crowd.living, "committed", 2)
