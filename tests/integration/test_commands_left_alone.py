@@ -31,12 +31,17 @@ AT_WORK_S = 0.5
 
 
 def cpu_at_work_s(pid: int) -> float:
-    fields = [path.read_text().rpartition(")")[2].split() for path in threads_beside_the_first(pid)]
-    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+    beside_the_first = (path for path in Path(f"/proc/{pid}/task").glob("*/stat") if path.parent.name != str(pid))
+    return sum(map(ticks_of, beside_the_first)) / os.sysconf("SC_CLK_TCK")
 
 
-def threads_beside_the_first(pid: int) -> list[Path]:
-    return [path for path in Path(f"/proc/{pid}/task").glob("*/stat") if path.parent.name != str(pid)]
+def ticks_of(thread: Path) -> int:
+    """None of one that has ended since it was listed."""
+    try:
+        fields = thread.read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(fields[11]) + int(fields[12])
 
 
 @pytest.fixture(scope="module")
