@@ -276,7 +276,7 @@ def test_a_partitioner_asks_for_the_number_of_partitions_once(opened: Open):
         chosen.append(given)
         return None if given[1] is None else 3
 
-    producer = opened(act, partitioner=choose, linger_ms=5)
+    producer = opened(act, partitioner=choose, linger_ms=60_000)
     producer.send("t", b"x", key=b"k")
     producer.send("t", b"x")
     producer.send("t", b"x", key=b"k", partition=1)
