@@ -18,6 +18,7 @@ Act = Callable[[Request], Outcome | None]
 
 def run(main: Coroutine[Any, Any, Any]) -> Any:
     async def in_time() -> Any:
+        asyncio.get_running_loop().slow_callback_duration = DEADLINE_S  # it would be told that a machine is busy
         async with asyncio.timeout(DEADLINE_S):
             return await main
 
