@@ -9,11 +9,18 @@ import threading
 
 import pytest
 
+from ingest_api import logs
 from ingest_api.log_lines import JsonLines, TextLines
 from ingest_api.logs import LogWriter, logging_to
-from tests.support.logs import eventually
+from tests.support.logs import DEADLINE_S, eventually
 
 EXAMPLE = logging.getLogger("lakelog.example")
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that is held up for a second may end its work all the same: none of these tests is about that bound."""
+    monkeypatch.setattr(logs, "_TO_END_S", DEADLINE_S)
 
 
 class Terminal(io.StringIO):
