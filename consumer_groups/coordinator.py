@@ -61,7 +61,7 @@ from consumer_groups.subscribing import (
 )
 from consumer_groups.tending import Tending
 from consumer_groups.topics import LogOffsets
-from consumer_groups.transacting import Moved, join_moved
+from consumer_groups.transacting import Moved
 from consumer_groups.upkeep import OFFSETS_RETENTION_MS
 from delta_log import Appended, Ledger, Log, Prepared
 from delta_log.ledger import Decide
@@ -232,16 +232,15 @@ class Coordinator:
     async def committed(self, group: str, partitions: tuple[TopicPartition, ...]) -> Answer[Offsets]:
         return await self._look(group, lambda known: read_committed(known, partitions, self._tending.cluster))
 
-    async def check_moved(self, moved: Sequence[Moved]) -> None:
+    async def check_moved(self, moved: Moved) -> None:
         """Refuse what a transaction could not commit now."""
-        for each in join_moved(moved):
-            await self._look(each.group, self._moving(each))
+        await self._look(moved.group, self._moving(moved))
 
     async def commit_with(
         self, moved: Sequence[Moved], appends: Sequence[Prepared], last_word: Decide
     ) -> Sequence[Appended]:
-        """Offsets of groups and the records of a transaction: all of it is stored, or nothing."""
-        asked = [Asked(each.group, self._moving(each), each.member_id) for each in join_moved(moved)]
+        """Offsets, each of another group, and the records of a transaction: all of it is stored, or nothing."""
+        asked = [Asked(each.group, self._moving(each), each.member_id) for each in moved]
         return (await self._durable.do_beside(asked, appends, last_word))[1]
 
     def _moving(self, moved: Moved) -> Callable[[Group], Decision[Any]]:

@@ -24,7 +24,6 @@ from ingest_api.transaction_shapes import (
     OffsetsRequest,
     TransactionView,
     moved_by,
-    note_of,
     show,
 )
 
@@ -54,9 +53,8 @@ class _Transactions:
         moved = moved_by(await read_json(call, OffsetsRequest))
         transactions, transaction = await self._open(), call.path["transaction"]
         await self._tier.in_thread(transactions.check, transaction)
-        before = transactions.additions(transaction)
-        await self._tier.in_time(self._tier.groups.check_moved([*before, moved]))
-        await self._tier.in_thread(transactions.add, transaction, moved, note_of(moved))
+        await self._tier.in_time(self._tier.groups.check_moved(moved))
+        await self._tier.in_thread(transactions.add, transaction, moved)
         return Reply(204)
 
     async def commit(self, call: Call) -> Reply:
@@ -98,9 +96,9 @@ def operations(tier: Tier) -> list[Operation]:
         Operation(
             "POST", f"{one}/offsets", "add_offsets_to_transaction", "Commit offsets of a group with a transaction",
             of.add_offsets, "transactions", (Says(204, "They are part of it."),), body=takes(OffsetsRequest),
-            refuses=(404, 409),
-            doc="They are checked now and by the commit: where the member or its generation is stale by then, the whole"
-            " transaction is aborted.",
+            refuses=(404, 409, 413),
+            doc="Of a partition what is added later counts. They are checked now and by the commit: where the member or"
+            " its generation is stale by then, the whole transaction is aborted.",
         ),
         Operation(
             "POST", f"{one}/commit", "commit_transaction", "Commit a transaction", of.commit, "transactions",

@@ -168,7 +168,8 @@ class ServerSettings:
     transaction_max_timeout_ms: int = _row(900_000, Whole(1, INT64_MAX), group=_LOG, name="transaction.max.timeout.ms",
         doc="How long a transaction may take at most; one that does not say takes a minute, or this where it is less.")
     transaction_max_bytes: int = _row(128 * _MIB, Whole(1024), group=_LOG, name="transaction.max.bytes",
-        doc="How much a transaction may hold: about what its records take in the journal.")
+        doc="How much a transaction may hold: about what its records take in the"
+        " journal, and 500 bytes and its metadata for each offset of a group.")
 
     log_format: str = _row("auto", OneOf(("auto", "text", "json")), group=_LOGGING, metavar="FORMAT",
         doc="`text` for people, `json` for programs; `auto` is text on a terminal and JSON elsewhere.")

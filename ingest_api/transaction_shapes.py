@@ -5,8 +5,8 @@ A time is in milliseconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -112,14 +112,6 @@ def moved_by(asked: OffsetsRequest) -> Moved:
         raise Refusal(422, "a generation is that of an instance: name it, too")
     offsets = {partition: _commitment(each) for partition, each in each_once(asked.offsets).items()}
     return Moved(asked.group, offsets, asked.instance, asked.generation)
-
-
-def note_of(moved: Moved) -> list[Mapping[str, Any]]:
-    """As it is kept with the transaction's answer."""
-    return [
-        {"group": moved.group, "topic": at.topic, "partition": at.partition, "next_offset": each.next_offset}
-        for at, each in moved.offsets.items()
-    ]
 
 
 def _commitment(entry: CommitEntry) -> Commitment:

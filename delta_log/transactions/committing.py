@@ -50,7 +50,7 @@ class Committing:
             spill = memoryview(b"") if found.spill is None else found.spill.view()
             appends = found.held.appends(spill, stages)
             found.deciding = Future()
-        return found, Commit(appends, self._decide(found, appends), tuple(found.additions))
+        return found, Commit(appends, self._decide(found, appends), tuple(found.additions.values()))
 
     def _check_version(self, found: Transaction) -> None:
         """Under its lock. Whether another of its version was committed, between its beginning and its epoch."""
@@ -81,7 +81,8 @@ class Committing:
                 Stored(each.live.name, each.live.id, given.ranges) for each, given in zip(appends, answers, strict=True)
             )
             told = requests if len(requests) <= MOST_REQUESTS else None
-            found.committed = Committed(found.key, merge_ranges(requests), told, list(found.notes), now_ms, version)
+            notes = [each.note() for each in found.additions.values()]
+            found.committed = Committed(found.key, merge_ranges(requests), told, notes, now_ms, version)
             return self._ledger.encode([(TABLE, row_of(found.committed))])
 
         return decide

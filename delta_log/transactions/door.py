@@ -29,7 +29,7 @@ from delta_log.transactions.decisions import TABLE, Committed, Decisions
 from delta_log.transactions.held import Bounds, Staged
 from delta_log.transactions.standing import Standing
 from delta_log.transactions.taking import Prepare, Taking
-from delta_log.transactions.transaction import Begun, Commit, Known, Transaction
+from delta_log.transactions.transaction import Addition, Begun, Commit, Known, Transaction
 from delta_log.types import Appended, ProducerStamp
 from delta_log.writer import Writer
 
@@ -101,25 +101,15 @@ class Transactions:
         """
         return self._taking.take(self._standing.find(transaction), topic, records, producer, stage)
 
-    def add(self, transaction: str, addition: Any, note: Any = None) -> None:
-        """What the caller stores with the commit. The note, of plain values, is kept with the answer."""
-        found = self._standing.find(transaction)
-        with found.lock:
-            self._standing.check_open(found)
-            found.additions.append(addition)
-            if note is not None:
-                found.notes.append(note)
+    def add(self, transaction: str, addition: Addition) -> None:
+        """What the caller stores with the commit, joined with what has its name already. It is a part of its size."""
+        self._taking.add(self._standing.find(transaction), addition)
 
     def check(self, transaction: str) -> None:
         """Raise where nothing can be added to it."""
         found = self._standing.find(transaction)
         with found.lock:
             self._standing.check_open(found)
-
-    def additions(self, transaction: str) -> Sequence[Any]:
-        """What was added up to now; nothing of one that is not open."""
-        found = self._standing.open.get(transaction)
-        return () if found is None else tuple(found.additions)
 
     def commit(self, transaction: str, stages: Sequence[str] | None = None) -> Committed:
         """Have all of it become visible, or raise why not; where it was committed before, the first answer again.

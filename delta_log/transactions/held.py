@@ -111,13 +111,20 @@ class Held:
         decision = numbers.decide(given.live.id, given.stamp, request.count, request.digest)
         if isinstance(decision, Repeat):
             return True
-        for what, has, adds, most in (
-            ("transaction.max.bytes", self.size, request.size, self.bounds.most_bytes),
-            ("parts", self.parts, len(request.parts), self.bounds.most_parts),
-        ):
-            if has + adds > most:
-                raise TransactionTooLarge(self.key.id, what, has + adds, most)
+        self.check_size(request.size)
+        parts, most = self.parts + len(request.parts), self.bounds.most_parts
+        if parts > most:
+            raise TransactionTooLarge(self.key.id, "parts", parts, most)
         return False
+
+    def check_size(self, more: int) -> None:
+        if self.size + more > self.bounds.most_bytes:
+            raise TransactionTooLarge(self.key.id, "transaction.max.bytes", self.size + more, self.bounds.most_bytes)
+
+    def add(self, more: int) -> None:
+        """What it has beside records takes so much more, all of it in memory."""
+        self.size += more
+        self.cost += more
 
     def take(self, held: HeldRequest, cost: int) -> None:
         """It is part of the transaction from now on; `cost` is what it would be as it came."""

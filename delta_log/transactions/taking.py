@@ -13,7 +13,7 @@ from delta_log.request_parts import Request
 from delta_log.transactions.held import Bounds, HeldRequest, Staged, cost_of
 from delta_log.transactions.spill import Spill, spill_requests
 from delta_log.transactions.standing import Standing
-from delta_log.transactions.transaction import Transaction
+from delta_log.transactions.transaction import Addition, Transaction
 from delta_log.types import ProducerStamp
 
 #: Checks records for a topic and splits them; the function says what number they have there.
@@ -53,12 +53,28 @@ class Taking:
             self._keep(found, new)
         return Staged(assignment, request.count)
 
-    def _keep(self, found: Transaction, new: HeldRequest) -> None:
-        standing, held, cost = self._standing, found.held, cost_of(new.request)
+    def add(self, found: Transaction, addition: Addition) -> None:
+        """It takes what it adds to what was there of its name."""
+        with found.lock:
+            self._standing.check_open(found)
+            before = found.additions.get(addition.name)
+            joined = addition if before is None else addition.join(before)
+            more = joined.size - (0 if before is None else before.size)
+            found.held.check_size(more)
+            self._hold(more)
+            found.held.add(more)
+            found.additions[joined.name] = joined
+
+    def _hold(self, cost: int) -> None:
+        standing = self._standing
         with standing.lock:
             if standing.held_bytes + cost > self._bounds.total_bytes:
                 raise Overloaded("open transactions hold much", standing.held_bytes, self._bounds.total_bytes)
             standing.held_bytes += cost
+
+    def _keep(self, found: Transaction, new: HeldRequest) -> None:
+        standing, held, cost = self._standing, found.held, cost_of(new.request)
+        self._hold(cost)
         try:
             if held.memory + cost > self._bounds.memory_bytes:
                 if found.spill is None:

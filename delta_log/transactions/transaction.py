@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, Self
 
 from delta_log.errors import LakelogError
 from delta_log.ledger_request import Decide, Prepared
@@ -16,6 +16,26 @@ from delta_log.transactions.key import TransactionKey
 from delta_log.transactions.spill import Spill
 
 State = Literal["open", "committed", "aborted"]
+
+
+class Addition(Protocol):
+    """What a caller stores with the commit. Of a name a transaction has one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """The bytes of it and of its note."""
+        ...
+
+    def join(self, before: Any, /) -> Self:
+        """Both in one, where `before` was added before; raises where they do not go together."""
+        ...
+
+    def note(self) -> Any:
+        """Plain values, that are kept with the answer."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +76,8 @@ class Transaction:
     held: Held
     version: int | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
-    additions: list[Any] = field(default_factory=list[Any])
-    notes: list[Any] = field(default_factory=list[Any])
+    #: by name
+    additions: dict[str, Addition] = field(default_factory=dict[str, Addition])
     spill: Spill | None = None
     deciding: Future[Committed] | None = None
     committed: Committed | None = None

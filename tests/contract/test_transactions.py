@@ -32,6 +32,7 @@ from delta_log.errors import (
 )
 from delta_log.transactions.held import Bounds
 from delta_log.transactions.transaction import Commit
+from tests.support.additions import Pages
 from tests.support.keyed_rows import TABLES, live_of, mark
 from tests.support.logs import Place, everything, hold_tables, replace_settings, values_of
 
@@ -296,6 +297,31 @@ def test_bounds_are_kept_and_said(place: Place):
     assert [value[:1] for value in values_of(log, "t", 0) if value] == [b"x", b"y"]
 
 
+def test_what_the_caller_stores_beside_it_is_a_part_of_its_size_once_for_each_name(place: Place):
+    log = begun(place, most_bytes=1000, total_bytes=1500)
+    one, two = log.transactions.begin("one"), log.transactions.begin("two")
+    log.transactions.add(one.id, Pages("a", "p", 300))
+    log.transactions.add(one.id, Pages("b", "p", 300))
+    with pytest.raises(TransactionTooLarge):
+        log.transactions.add(one.id, Pages("c", "p", 500))
+    with pytest.raises(TransactionTooLarge):
+        log.transactions.append(one.id, "t", [Record(b"x" * 450)])
+    log.transactions.add(two.id, Pages("d", "q", 800))
+    with pytest.raises(Overloaded):
+        log.transactions.add(one.id, Pages("e", "q", 200))
+    assert log.transactions.held_bytes == 1400
+    log.transactions.abort(two.id)
+    assert log.transactions.held_bytes == 600
+    log.transactions.add(one.id, Pages("e", "q", 200))
+
+    async def store(commit: Commit) -> object:
+        return await log.transactions._ledger.queue_up([], commit.appends, decide=commit.decide, in_line=False)
+
+    answer = asyncio.run(log.transactions.commit_async(one.id, store))  # type: ignore[arg-type]
+    assert answer.notes == log.transactions.describe(one.id).committed.notes == [["a", "b"], ["e"]]  # type: ignore[union-attr]
+    assert log.transactions.held_bytes == 0
+
+
 def test_one_whose_epoch_was_replaced_by_other_ways_keeps_no_place_from_others(place: Place):
     log = begun(place, most_open=1)
     log.transactions.begin("one")
@@ -397,16 +423,16 @@ def test_tasks_commit_together_and_beside_rows_of_another_ledger(log: Log):
         ids = [await asyncio.to_thread(log.transactions.begin, f"x{number}") for number in range(8)]
         for number, each in enumerate(ids):
             await asyncio.to_thread(log.transactions.append, each.id, "t", [Record(b"%d" % number, partition=0)])
-            log.transactions.add(each.id, number, {"group": number})
+            log.transactions.add(each.id, Pages([number]))
 
         async def store(commit: Commit) -> object:
-            (number,) = commit.additions
+            ((number,),) = (each.values for each in commit.additions)
             return await ledger.queue_up([mark("ann", number, number)], commit.appends, decide=commit.decide)
 
         twice = [log.transactions.commit_async(each.id, store) for each in ids for _ in range(2)]  # type: ignore[arg-type]
         answers = await asyncio.gather(*twice)
         assert answers[::2] == answers[1::2]
-        assert [answer.notes for answer in answers[::2]] == [[{"group": number}] for number in range(8)]
+        assert [answer.notes for answer in answers[::2]] == [[[number]] for number in range(8)]
 
     asyncio.run(work())
     assert sorted(values_of(log, "t", 0)) == [b"%d" % number for number in range(8)]
@@ -417,7 +443,7 @@ def test_what_the_caller_stores_beside_it_may_refuse_and_aborts_it(log: Log):
     async def work() -> None:
         begun = await asyncio.to_thread(log.transactions.begin, "x")
         await asyncio.to_thread(fill, log, begun.id)
-        log.transactions.add(begun.id, "anything")
+        log.transactions.add(begun.id, Pages(["anything"]))
 
         async def store(_: Commit) -> object:
             raise UnknownTopic("a test")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
 
+from delta_log.transactions.held import Bounds
 from tests.support.http_app import HttpApp, error_code
-from tests.support.logs import Place, values_of
+from tests.support.logs import Place, replace_settings, values_of
 
 BINARY = "application/vnd.kafka.binary.v2+json"
 STREAM = {"content-type": "application/octet-stream"}
@@ -244,7 +246,7 @@ def test_a_groups_offsets_move_with_the_transaction(topics: HttpApp):
     assert topics.post(f"/transactions/{begun['id']}/offsets", json=later).status_code == 204
     assert committed(topics) == []
     told = commit(topics, begun["id"]).json()["offsets"]
-    assert {(each["group"], each["next_offset"]) for each in told} >= {("g", 3)}
+    assert told == [{"group": "g", "topic": "t", "partition": number, "next_offset": 3} for number in range(2)]
     assert committed(topics) == [3, 3]
     assert values_of(topics.log, "u") == [b"copy"]
 
@@ -278,6 +280,37 @@ def test_offsets_of_a_group_in_which_nobody_reads_move_too(topics: HttpApp):
     assert topics.get("/groups/alone/offsets").json()["offsets"][0]["next_offset"] == 1
     wrong = {"group": "alone", "generation": 1, "offsets": [{"topic": "t", "partition": 0, "offset": 0}]}
     assert error_code(topics.post(f"/transactions/{begin(topics)['id']}/offsets", json=wrong)) == (422, 422)
+
+
+def test_offsets_take_room_in_a_transaction_and_those_of_before_take_none(http_place: Place):
+    log = http_place.open(replace_settings(transactions=replace(Bounds(), most_bytes=100_000, most_open=1)))
+    log.create_topic("t", 2)
+    with HttpApp(log) as app:
+        begun = begin(app)
+        path = f"/transactions/{begun['id']}/offsets"
+        assert app.post(path, json=offsets(0)).status_code == 204
+        once = log.transactions.held_bytes
+        for _ in range(20):
+            assert app.post(path, json=offsets(0)).status_code == 204
+        assert log.transactions.held_bytes == once > 0
+        metadata = {"topic": "t", "partition": 0, "next_offset": 0, "metadata": "x" * 4096}
+        answers = [app.post(path, json={"group": f"g{number}", "offsets": [metadata]}) for number in range(30)]
+        codes = [each.status_code for each in answers]
+        assert codes == sorted(codes)
+        assert 15 < codes.count(204) < 25
+        assert error_code(answers[-1]) == (413, 41301)
+        told = commit(app, begun["id"]).json()["offsets"]
+        assert [each["group"] for each in told] == ["g", "g", *(f"g{number}" for number in range(codes.count(204)))]
+        assert log.transactions.held_bytes == 0
+
+
+@pytest.mark.usefixtures("member")
+def test_a_transaction_has_offsets_of_one_member_of_a_group(topics: HttpApp):
+    begun = begin(topics)
+    path = f"/transactions/{begun['id']}/offsets"
+    assert topics.post(path, json=offsets(1, instance="ann", generation=generation(topics))).status_code == 204
+    assert error_code(topics.post(path, json=offsets(2, instance="ann"))) == (409, 40903)
+    assert [each["next_offset"] for each in commit(topics, begun["id"]).json()["offsets"]] == [1, 1]
 
 
 def test_answers_stand_after_a_restart(http_place: Place):

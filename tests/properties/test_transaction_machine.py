@@ -46,6 +46,7 @@ from delta_log.transactions.decisions import REMEMBERED, Committed
 from delta_log.transactions.held import Bounds, Held, HeldRequest
 from delta_log.transactions.key import parse_id
 from delta_log.transactions.transaction import Commit
+from tests.support.additions import Pages
 from tests.support.keyed_rows import TABLES, mark
 from tests.support.logs import Place, replace_settings, values_of
 
@@ -245,7 +246,7 @@ class TransactionMachine(RuleBasedStateMachine):
             return self.log.transactions.commit(each.id, stages)
 
         with suppress(LakelogError):
-            self.log.transactions.add(each.id, "a page")
+            self.log.transactions.add(each.id, Pages(["a page"]))
 
         async def store(commit: Commit) -> Any:
             row = mark(each.name, 1, each.epoch)
