@@ -8,6 +8,7 @@ all. Where files were folded meanwhile, what was decided stays right: only what 
 
 from __future__ import annotations
 
+import uuid
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -26,7 +27,7 @@ from delta_log.key_compaction import (
 )
 from delta_log.key_sifting import BUCKET_ENTRIES, SiftOrder, Verdict
 from delta_log.offset_sets import OffsetSet
-from delta_log.rewrite import replace_files, rewritten_name
+from delta_log.rewrite import replace_files
 from delta_log.snapshot import Snapshot, clean_txn, files_below, tombstones_txns
 from delta_log.survivors import SurvivorsAnswer, SurvivorsOrder
 from delta_log.topic_ground import TopicGround
@@ -100,7 +101,7 @@ class Pass:
         for name, group in list(self._groups.items()):
             if group.answer is None or not all(snapshot.has_file(file.path) for file in group.inputs):
                 self._drop(name)
-        fresh = {rewritten_name(None): _Group(inputs) for inputs in self._plan_groups(snapshot)}
+        fresh = {uuid.uuid4().hex: _Group(inputs) for inputs in self._plan_groups(snapshot)}
         self._groups |= fresh
         return [self._order(name, group.inputs) for name, group in fresh.items()]
 

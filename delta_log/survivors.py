@@ -2,6 +2,9 @@
 
 As merging, but that some rows go and that what is left may be too much for one file. It knows files and offsets; it
 must not know why they leave, nor tables, commits, or who asked: orders and answers travel.
+
+An order may be carried out twice, by workers that do not know of each other, and one answer counts. So each writes to
+names of its own, and what it takes back when it fails is its own, too.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError
 from delta_log.offset_sets import OffsetSet
 from delta_log.parquet import encode_groups, regroup, time_bounds
+from delta_log.rewrite import rewritten_name
 from delta_log.roots import as_root
 from delta_log.schema import FILE_SCHEMA
 from delta_log.stores import Store
@@ -30,7 +34,7 @@ _EVERYTHING: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class SurvivorsOrder:
-    """Neighbouring files of one partition. `name`, behind the first offset in it, is part of each new file's name."""
+    """Neighbouring files of one partition. By `name` its answer is known."""
 
     root: str
     directory: str
@@ -65,14 +69,17 @@ def carry_out(
     return [_carry_out(order, store or as_root(order.root, probe=probe).store, probe) for order in orders]
 
 
-def write_survivors(store: Store, order: SurvivorsOrder, probe: Probe = no_probe) -> Iterator[DataFile]:
-    """One file after the other; Corruption where the rows are not those that the inputs are said to have."""
+def write_survivors(store: Store, order: SurvivorsOrder, name: str, probe: Probe = no_probe) -> Iterator[DataFile]:
+    """One file after the other; Corruption where the rows are not those that the inputs are said to have.
+
+    `name`, behind the first offset in it, is that of each file.
+    """
     groups = regroup(_survivors(store, order))
     following = next(groups, None)
     while following is not None:
         filling = _Filling(groups, following, order.segment_bytes)
         base = following.column("offset")[0].as_py()
-        path = f"partition={order.inputs[0].partition}/{base:020d}-{order.name}.parquet"
+        path = f"partition={order.inputs[0].partition}/{base:020d}-{name}.parquet"
         parts = filling.counted(order.codec)
         size = store.put_parts(f"{order.directory}/{path}", parts)
         following = filling.following
@@ -116,7 +123,7 @@ def _carry_out(order: SurvivorsOrder, store: Store, probe: Probe) -> SurvivorsAn
     files: list[DataFile] = []
     try:
         begun_ms = store.now_ms()
-        files.extend(write_survivors(store, order, probe))
+        files.extend(write_survivors(store, order, rewritten_name(None), probe))
     except (LakelogError, OSError) as error:
         for file in files:
             _try_to_delete(store, f"{order.directory}/{file.path}")
