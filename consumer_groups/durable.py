@@ -3,7 +3,8 @@
 Nobody waits for anybody else's sync: whatever is decided while one is under way goes into the next, of all groups and
 members together. The price is that a failed write takes with it what was decided since. The ledger sees to that: of
 what was queued up behind a failure nothing is stored. Here all of it is taken back, the latest first, and only then is
-anything decided again.
+anything decided again. Where it was no failure but a refusal, of a unit that had its last word against it, whatever
+rested on that is decided anew, and nobody hears of it.
 
 It is used by one event loop. It knows decisions and the ledger; it must not know what is decided.
 """
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -23,7 +25,7 @@ from consumer_groups.state import Group, Groups
 from consumer_groups.statistics import GroupMeter
 from consumer_groups.storage import row_of
 from delta_log import Appended, LakelogError, Ledger, Prepared
-from delta_log.errors import Closed
+from delta_log.errors import Closed, DecidedInVain, InvalidRequest, TopicClosed
 from delta_log.ledger import Decide
 
 T = TypeVar("T")
@@ -87,18 +89,7 @@ class DurableGroups:
 
         A refusal waits, too: what it rests on may fail. Whoever stops waiting changes nothing.
         """
-        while self._mended is not None:
-            await asyncio.shield(self._mended)
-        generation = self.groups.get(group).generation
-        decision = await self._decide(group, decide, member_id)
-        if decision.records:
-            self._write([decision])
-        else:
-            self.note(decision)
-        await self._settled(group)
-        if decision.records:
-            self.meter.stored(decision, generation)
-        return decision
+        return await self._until_it_stands(lambda: self._do_once(group, decide, member_id))
 
     async def do_beside(
         self, asked: Sequence[Asked], appends: Sequence[Prepared], last_word: Decide | None = None
@@ -109,8 +100,31 @@ class DurableGroups:
         """
         if not asked:
             raise ValueError("a unit of this line needs a decision, which is taken back with it")
-        while self._mended is not None:
-            await asyncio.shield(self._mended)
+        return await self._until_it_stands(lambda: self._do_beside_once(asked, appends, last_word))
+
+    async def _until_it_stands(self, do: Callable[[], Awaitable[T]]) -> T:
+        """Each turn but the last rests on one that was refused; as many of these there are, so many turns."""
+        while True:
+            while self._mended is not None:
+                await asyncio.shield(self._mended)
+            with suppress(DecidedInVain):
+                return await do()
+
+    async def _do_once(self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None) -> Decision[T]:
+        generation = self.groups.get(group).generation
+        decision = await self._decide(group, decide, member_id)
+        if not decision.records:
+            self.note(decision)
+            await self._settled(group)
+            return decision
+        self._write([decision])
+        await asyncio.shield(self._last[group].outcome)
+        self.meter.stored(decision, generation)
+        return decision
+
+    async def _do_beside_once(
+        self, asked: Sequence[Asked], appends: Sequence[Prepared], last_word: Decide | None
+    ) -> tuple[list[Decision[Any]], tuple[Appended, ...]]:
         before = [self.groups.get(each.group).generation for each in asked]
         decisions = [await self._decide(each.group, each.decide, each.member_id) for each in asked]
         stored = self._write(decisions, appends, last_word)
@@ -145,9 +159,13 @@ class DurableGroups:
         return True
 
     async def _settled(self, group: str) -> None:
+        """What others had decided of it before is durable."""
         change = self._last.get(group)
         if change is not None:
-            await asyncio.shield(change.outcome)
+            try:
+                await asyncio.shield(change.outcome)
+            except (InvalidRequest, TopicClosed) as refused:
+                raise DecidedInVain(refused) from refused
 
     def _write(
         self, decisions: Sequence[Decision[Any]], appends: Sequence[Prepared] = (), last_word: Decide | None = None

@@ -34,6 +34,7 @@
     │   ├── NotOwner              we were replaced; this process must not write again
     │   ├── ReadOnly
     │   ├── Closed
+    │   ├── DecidedInVain         upon something that was refused: to be decided anew
     │   └── StorageRefused        the store said no before anything was stored
     ├── NotARoot                  the directory holds something else, or a format this version cannot read
     ├── Corruption                stored bytes are not what was written: names the file
@@ -307,6 +308,16 @@ class Closed(NotAvailable):
 
     def __init__(self) -> None:
         super().__init__("the log is closed")
+
+
+class DecidedInVain(NotAvailable):
+    """What it was decided upon was refused for reasons of its own. Nothing speaks against the same once more."""
+
+    code = "DECIDED_IN_VAIN"
+
+    def __init__(self, why: object) -> None:
+        self.why = why
+        super().__init__(f"what was stored before it was refused: {why}; try again")
 
 
 class StorageRefused(NotAvailable):

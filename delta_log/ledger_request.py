@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from delta_log.errors import LakelogError, StorageRefused
+from delta_log.errors import DecidedInVain, InvalidRequest, LakelogError, StorageRefused, TopicClosed
 from delta_log.ledger_table import LedgerTable, RowCodec
 from delta_log.live import Live
 from delta_log.producers import Producers
@@ -64,11 +64,9 @@ class Line:
             raise self._why
 
     def break_at(self, number: int, why: BaseException) -> None:
-        """What is unknown of the one that failed is sure of those behind it: they are not stored."""
+        """`why` is what those behind it are told, of which it is sure that they are not stored."""
         if number > self._broken:
-            sure = isinstance(why, LakelogError) and why.outcome == LakelogError.outcome
-            self._why = why if sure else StorageRefused("what was decided upon rows that may not be stored", why)
-            self._broken = number
+            self._why, self._broken = why, number
 
 
 class LedgerRequest(msgspec.Struct):
@@ -93,7 +91,16 @@ class LedgerRequest(msgspec.Struct):
 
     def break_line(self, why: BaseException) -> None:
         if self.line is not None:
-            self.line.break_at(self.number, why)
+            self.line.break_at(self.number, self._reason_behind(why))
+
+    def _reason_behind(self, why: BaseException) -> BaseException:
+        """Of those behind it, each is refused by what refuses all; not by what concerns this one alone."""
+        closed_to_all = isinstance(why, TopicClosed) and why.topic not in {each.live.name for each in self.appends}
+        if isinstance(why, InvalidRequest | TopicClosed) and not closed_to_all:
+            return DecidedInVain(why)
+        if isinstance(why, LakelogError) and why.outcome == LakelogError.outcome:
+            return why
+        return StorageRefused("what was decided upon rows that may not be stored", why)
 
 
 class LedgerRun(msgspec.Struct):

@@ -1,6 +1,7 @@
 """Decisions of groups and records for topics as one unit: with the commits of everybody else, in one line."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,8 +10,9 @@ from consumer_groups.commits import Commit, Commitment, decide_commit
 from consumer_groups.coordinator import Coordinator
 from consumer_groups.durable import Asked
 from consumer_groups.errors import StaleGeneration
+from consumer_groups.membership import Leave, decide_leave
 from delta_log import Appended, LakelogError, Log, Prepared, Record
-from delta_log.errors import StorageRefused, TopicClosed
+from delta_log.errors import StorageRefused, TopicClosed, TransactionFenced
 from tests.support.coordinating import coordinating, join
 from tests.support.keyed_rows import live_of
 from tests.support.logs import Place, values_of
@@ -116,4 +118,53 @@ async def test_a_closed_topic_refuses_the_decisions_beside_its_records(place: Pl
             await store(groups, [asked(groups, "g", 3), asked(groups, "h", 5)], appends)
         assert (await committed(groups, "g"), await committed(groups, "h")) == (None, None)
         await groups.commit("g", Commit("ann", {ONE: Commitment(4)}))
+        assert await committed(groups, "g") == 4
+
+
+def refuse_last(*_: object) -> list[Any]:
+    raise TransactionFenced("x.1.a", 2)
+
+
+@pytest.mark.parametrize("kind", ["its last word", "its topic"])
+@in_loop
+async def test_what_is_decided_upon_a_unit_that_is_refused_is_decided_anew_without_it(place: Place, kind: str):
+    """Nobody hears of a refusal of somebody else: not another group, nor a unit, nor who looks at the same group."""
+    log, closes = topics(place), kind == "its topic"
+    log.create_topic("other")
+    async with coordinating(log) as groups:
+        await begun(log, groups, "g", "h", "i")
+        refused, other = await dead(log, b"a"), [await log.prepare_async("other", [Record(b"b")])]
+        if closes:
+            live_of(log, "dead").close(TopicClosed("dead", "a test"))
+        last_word = None if closes else refuse_last
+        first = asyncio.ensure_future(groups._durable.do_beside([asked(groups, "g", 3)], refused, last_word))
+        await asyncio.sleep(0)
+        behind = [
+            groups.commit("h", Commit("ann", {ONE: Commitment(4)})),
+            groups.commit("g", Commit("ann", {ONE: Commitment(5)})),
+            store(groups, [asked(groups, "i", 6)], other),
+            groups.committed("g", (ONE,)),
+        ]
+        *_, stored, seen = await asyncio.gather(*behind)
+        with pytest.raises(TopicClosed if closes else TransactionFenced):
+            await first
+        assert [await committed(groups, name) for name in "ghi"] == [5, 4, 6]
+        assert (stored[0].offsets(), values_of(log, "other"), values_of(log, "dead")) == ([0], [b"b"], [])
+        assert ONE not in seen.reply or seen.reply[ONE].next_offset == 5, "what it rested on is not so"
+
+
+@in_loop
+async def test_who_is_refused_upon_a_unit_that_is_refused_is_asked_anew(place: Place):
+    """A commit of a generation that was only about to be."""
+    log = topics(place)
+    async with coordinating(log) as groups:
+        await begun(log, groups, "g")
+        leaves = Asked(
+            "g", lambda known: decide_leave(known, Leave("ann"), groups._tending.cluster, groups.now_ms), "ann"
+        )
+        first = asyncio.ensure_future(groups._durable.do_beside([leaves], [], refuse_last))
+        await asyncio.sleep(0)
+        await groups.commit("g", Commit("ann", {ONE: Commitment(4)}))
+        with pytest.raises(TransactionFenced):
+            await first
         assert await committed(groups, "g") == 4

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Appended, Ledger, Limits, Log, Prepared, Record
-from delta_log.errors import InvalidRequest, Overloaded, StorageRefused, TopicClosed, UnknownTopic
+from delta_log.errors import DecidedInVain, InvalidRequest, Overloaded, StorageRefused, TopicClosed, UnknownTopic
 from delta_log.ledger_request import EncodedRows
 from delta_log.producers import Producers
 from tests.support.keyed_rows import MARKS, TABLES, live_of, mark, reader, state
@@ -197,12 +197,26 @@ def test_what_was_queued_up_behind_a_unit_that_was_refused_is_not_stored(log: Lo
         first = ledger.queue_up([mark("ann", 1, 1)], unit)
         second = ledger.queue_up([mark("ann", 2, 2)])
         found = await asyncio.gather(first, second, return_exceptions=True)
-        assert [type(error) for error in found] == [TopicClosed, TopicClosed]
+        assert [type(error) for error in found] == [TopicClosed, DecidedInVain]
         ledger.resume()
         await ledger.queue_up([mark("ann", 3, 3)])
 
     asyncio.run(work())
     assert [row[1] for row in ledger.load("__marks")] == [0, 3]
+
+
+def test_a_table_that_takes_nothing_refuses_those_behind_as_well(log: Log):
+    """There is nothing to decide anew."""
+    ledger = log.open_ledger(TABLES)
+    ledger.append([mark("ann", 0, 0)])
+
+    async def work() -> None:
+        live_of(log, "__marks").close(TopicClosed("__marks", "a test"))
+        both = [ledger.queue_up([mark("ann", number, number)]) for number in (1, 2)]
+        found = await asyncio.gather(*both, return_exceptions=True)
+        assert [type(error) for error in found] == [TopicClosed, TopicClosed]
+
+    asyncio.run(work())
 
 
 def test_the_last_word_knows_the_offsets_and_adds_rows_or_refuses(log: Log):
