@@ -61,19 +61,24 @@ def check_agreement(
     """Compare, file by file, the rows that sound frames and the table both have."""
     findings: list[Finding] = []
     for file in files:
-        partition = max(file.partition, 0)
-        both = [
-            item
-            for item in found
-            if item.sound
-            and item.frame.kind != DECISION
-            and item.frame.partition == partition
-            and item.frame.base_offset <= file.last_offset
-            and item.frame.next_offset > file.base_offset
-        ]
+        both = journaled(file, found)
         if both:
             findings += _compare(live, file, both, journal)
     return findings
+
+
+def journaled(file: DataFile, found: Sequence[FoundFrame]) -> list[FoundFrame]:
+    """The sound frames with any of a file's rows."""
+    partition = max(file.partition, 0)
+    return [
+        item
+        for item in found
+        if item.sound
+        and item.frame.kind != DECISION
+        and item.frame.partition == partition
+        and item.frame.base_offset <= file.last_offset
+        and item.frame.next_offset > file.base_offset
+    ]
 
 
 def journaled_rows(live: Live, found: Sequence[FoundFrame], journal: PayloadReader, first: int, last: int) -> pa.Table:

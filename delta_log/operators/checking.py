@@ -17,8 +17,8 @@ import msgspec
 
 from delta_log.catalog import TOPICS
 from delta_log.errors import NotARoot
-from delta_log.operators.checking_tables import Counts, check_table
-from delta_log.operators.findings import CheckReport, Finding, damage, note, seen_twice, waste
+from delta_log.operators.checking_tables import Counts, check_journaled, check_table
+from delta_log.operators.findings import CheckReport, Finding, Severity, damage, note, seen_twice, waste
 from delta_log.operators.journal_look import JOURNAL, JournalLook, load_journal, read_if_there
 from delta_log.operators.table_look import list_tables
 from delta_log.roots import ROOT_FILE, Root, as_root, decode_info, decode_writer, open_root
@@ -91,6 +91,19 @@ def _is_info(data: bytes) -> bool:
     return True
 
 
+def check_topic(store: Store, name: str) -> list[Finding]:
+    """Damage of one topic; of the journal, all of it; and of other tables what the journal may still cure."""
+
+    def look() -> list[Finding]:
+        journal = load_journal(store)
+        findings = [*_check_readable(journal), *check_table(store, name, journal, Counts())]
+        for other in sorted({item.frame.topic for item in journal.found.frames} - {name}):
+            findings += check_journaled(store, other, journal)
+        return findings
+
+    return [finding for finding in _twice(look) if finding.severity is Severity.DAMAGE]
+
+
 def _twice(look: Callable[[], list[Finding]]) -> list[Finding]:
     found = look()
     return seen_twice(found, look()) if found else []
@@ -119,7 +132,7 @@ def _check_place(store: Store) -> list[Finding]:
     return findings
 
 
-def _check_journal(store: Store, look: JournalLook) -> list[Finding]:
+def _check_readable(look: JournalLook) -> list[Finding]:
     found = look.found
     findings = [damage(JOURNAL, what) for what in found.damage]
     findings += [
@@ -129,10 +142,15 @@ def _check_journal(store: Store, look: JournalLook) -> list[Finding]:
         )
         for note_, why in ((lost.note, lost.why) for lost in found.lost)
     ]
-    findings += [
+    return findings + [
         damage(JOURNAL, f"{what} cannot be read, and nothing says what they gave out: a start skips all that may be")
         for what in found.untraceable
     ]
+
+
+def _check_journal(store: Store, look: JournalLook) -> list[Finding]:
+    found = look.found
+    findings = _check_readable(look)
     findings += [note(JOURNAL, f"a torn end that a start cuts off: {what}") for what in found.torn]
     findings += [note(f"{JOURNAL}/{name}", "set aside: records of no table as it is") for name in look.asides]
     known = set(list_tables(store))

@@ -14,7 +14,7 @@ from delta_log.housekeeping import OWNERS_FILE
 from delta_log.live import Live
 from delta_log.lost_ranges import LostRange, count_within
 from delta_log.maintenance import ORPHAN_AFTER_MS
-from delta_log.operators.agreement import check_agreement, check_connection
+from delta_log.operators.agreement import check_agreement, check_connection, journaled
 from delta_log.operators.findings import Finding, damage, note, waste
 from delta_log.operators.journal_look import JournalLook
 from delta_log.operators.table_look import TableLook, look_at_table
@@ -47,6 +47,15 @@ def check_table(store: Store, name: str, journal: JournalLook, counts: Counts) -
         return [*findings, _why_closed(look)]
     findings += _check_owner(store, look, look.live)
     return findings if look.live.deleted else findings + _check_content(store, look, look.live, journal, counts)
+
+
+def check_journaled(store: Store, name: str, journal: JournalLook) -> list[Finding]:
+    """Of a table, the files of which the journal has rows: what is wrong with one of those it may still cure."""
+    look = look_at_table(store, name)
+    if look.live is None or look.live.deleted:
+        return []
+    frames = journal.of(name, look.live.id)
+    return _check_files(store, look, look.live, [file for file in look.files(look.live) if journaled(file, frames)])
 
 
 def _why_closed(look: TableLook) -> Finding:

@@ -2,6 +2,7 @@
 
     everything into the table  →  one commit: no writer feature, and a mark that it was exported
 
+The journal is emptied by that, so nothing is done where it is damaged, or may be the only cure of what is.
 Whoever wants to keep the topic exports a copy: a backup has the same table.
 """
 
@@ -10,16 +11,17 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from delta_log.actions import Action, CommitInfo, MetaData, Protocol
 from delta_log.conflicts import Kind
 from delta_log.deletion import drop_live
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import InvalidName, PlanOutdated, TopicClosed, UnknownTopic
+from delta_log.errors import Corruption, InvalidName, PlanOutdated, TopicClosed, UnknownTopic
 from delta_log.housekeeping import write_checkpoint
 from delta_log.names import is_internal
 from delta_log.opening import Running, Settings, own, start, stop
-from delta_log.operators.checking import Progress, say_nothing
+from delta_log.operators.checking import Progress, check_topic, say_nothing
 from delta_log.operators.journal_look import load_journal
 from delta_log.operators.table_look import TableLook, list_tables, look_at_table
 from delta_log.roots import Root, as_root, open_root, read_topic_defaults
@@ -28,6 +30,9 @@ from delta_log.topic_plans import EXPORTED
 
 #: What every engine can write to: a table without features.
 _OPEN_TO_ALL = Protocol(min_reader=1, min_writer=2, writer_features=())
+
+
+_CURE: Final = "see what `lakelog repair --dry-run` would do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,8 @@ def export_topic(
 ) -> ExportReport:
     """Have everybody write to a topic's table. RootInUse while somebody owns the root.
 
-    UnknownTopic where there is none, TopicClosed where its table is damaged: nothing is changed then.
+    UnknownTopic where there is none, TopicClosed where its log is damaged, Corruption where its files are, the journal,
+    or what the journal may still cure: nothing is changed then.
     """
     place = as_root(root, probe=probe)
     open_root(place, create=False)
@@ -72,7 +78,10 @@ def export_topic(
     if look.exported:
         return ExportReport(location, topic, version, already=True, dry_run=dry_run)
     if look.live is None:
-        raise TopicClosed(topic, look.why or "its log is damaged", "see what `lakelog repair --dry-run` would do")
+        raise TopicClosed(topic, look.why or "its log is damaged", _CURE)
+    damaged = check_topic(place.store, topic)
+    if damaged:
+        raise Corruption(damaged[0].place, f"{damaged[0].what}; {_CURE}")
     waiting = [each.frame for each in load_journal(place.store).of(topic, look.live.id)]
     journaled = sum(f.count for f in waiting if f.next_offset > look.verdict.snapshot.end(max(f.partition, 0)))
     say(f"bring {journaled} records from the journal into {location}")

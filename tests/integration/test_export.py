@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from delta_log import Log, LogReader, Record
-from delta_log.errors import InvalidName, RootInUse, TopicClosed, UnknownTopic
+from delta_log.errors import Corruption, InvalidName, RootInUse, TopicClosed, UnknownTopic
 from delta_log.maintenance import Maintenance
 from delta_log.operators import check, export_topic, repair
 from tests.architecture.project_files import ROOT
 from tests.support import damaged_roots as roots
-from tests.support.damaged_roots import QUIET, TOPIC, expected
+from tests.support.damaged_roots import KINDS, QUIET, TOPIC, expected
+from tests.support.keyed_rows import READERS
 
 
 @pytest.fixture
@@ -119,6 +121,63 @@ def test_what_is_no_topic_is_not_exported(dead: Path):
     assert {name for name in before if name not in roots.content_of(dead)} == {
         f"topics/{TOPIC}/_delta_log/{1:020d}.json"
     }
+
+
+def check_not_exported(root: Path, named: str) -> None:
+    """Neither by a dry run nor in earnest, and what is wrong is told."""
+    before = roots.content_of(root)
+    said: list[str] = []
+    for dry_run in (True, False):
+        with pytest.raises(Corruption, match=rf"{re.escape(named)}.*repair --dry-run"):
+            export_topic(root, TOPIC, dry_run=dry_run, say=said.append)
+    assert (roots.content_of(root), said) == (before, [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("table", [TOPIC, READERS.name])
+def test_while_the_journal_can_cure_a_file_it_is_not_emptied_by_an_export(dead: Path, kind: str, table: str):
+    """Nor is that of another table: an export brings all of the journal to where it belongs, and nothing is left."""
+    file = (roots.topic_files(dead) if table == TOPIC else roots.table_files(dead, table))[1]
+    KINDS[kind](file)
+    check_not_exported(dead, file.name)
+    assert repair(dead).exit_code == 0
+    export_topic(dead, TOPIC)
+    check_exported(dead)
+    assert [row[3] for row in roots.readers_of(dead)] == [28, 29, 30, 31]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_topic_with_a_damaged_file_is_not_handed_over_when_the_journal_has_nothing(tmp_path: Path, kind: str):
+    root = roots.make_dead_root(tmp_path / "root", journal=False)
+    file = roots.topic_files(root)[1]
+    KINDS[kind](file)
+    check_not_exported(root, file.name)
+    assert repair(root, give_up=[(TOPIC, 0, 8, 15)]).exit_code == 0
+    export_topic(root, TOPIC)
+    assert values(root) == expected()[:8] + expected()[16:]
+
+
+@pytest.mark.parametrize("damage", ["a payload", "a header", "some headers"])
+def test_a_topic_is_not_handed_over_before_somebody_settled_what_its_journal_lost(dead: Path, damage: str):
+    segment = roots.segment_of(dead)
+    groups = [g for g in roots.groups_of(segment) if any(f.frame.topic == TOPIC for f in g.frames)]
+    at = {
+        "a payload": [groups[-2].frames[0].place.position],
+        "a header": [groups[-2].position + 40],
+        "some headers": [group.position + 40 for group in roots.groups_of(segment)[-8:-4]],
+    }
+    for position in at[damage]:
+        roots.flip(segment, position)
+    check_not_exported(dead, segment.name)
+    with Log.open(dead, settings=QUIET):
+        pass
+    named = re.findall(rf"{TOPIC}:0:(\d+)-(\d+)", str(repair(dead, dry_run=True)))
+    ranges = [(int(first), int(last)) for first, last in named]
+    repair(dead, give_up=[(TOPIC, 0, *each) for each in ranges])
+    export_topic(dead, TOPIC)
+    gone = {offset for first, last in ranges for offset in range(first, last + 1)}
+    assert gone
+    assert values(dead) == [value for offset, value in enumerate(expected()) if offset not in gone]
 
 
 def test_a_root_that_somebody_owns_keeps_its_topics(dead: Path):
