@@ -8,9 +8,10 @@ import json
 import shutil
 import subprocess
 from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -51,6 +52,17 @@ class Curl:
         assert ran.returncode == 0, ran.stderr
         text, _, facts = ran.stdout.rpartition("\n")
         return Said(json.loads(facts)["status"], json.loads(facts)["type"], text)
+
+    @contextmanager
+    def following(self, path: str, *words: str) -> Generator[IO[str]]:
+        """The lines of an answer that does not end."""
+        command = [self._program, "--silent", "--no-buffer", "--max-time", "100", *words, self._url + path]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                yield process.stdout
+            finally:
+                process.terminate()
 
     def produce(self, path: str, media: str, body: str, accept: str = V2) -> Said:
         return self(path, "-X", "POST", "-H", f"Content-Type: {media}", "-H", f"Accept: {accept}", "--data", body)
@@ -210,8 +222,8 @@ def test_the_way_of_a_newcomer(curl: Curl):
     assert [(json.loads(line)["key"], json.loads(line)["value"]) for line in read.text.splitlines()] == [
         (1, {"id": 1}), (2, {"id": 2}),
     ]  # fmt: skip
-    follow = ["--no-buffer", "-H", "Accept: text/event-stream", "--max-time", "1"]
-    program = [curl._program, "--silent", *follow, f"{curl._url}/topics/first/records"]
-    events = subprocess.run(program, capture_output=True, text=True, timeout=20, check=False)
-    assert events.returncode == 28, "curl ended it, as it goes on for ever"
-    assert events.stdout.count("data: ") == 2
+    with curl.following("/topics/first/records", "-H", "Accept: text/event-stream") as lines:
+        events = (json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
+        assert [next(events)["value"] for _ in range(2)] == [{"id": 1}, {"id": 2}]
+        assert curl.produce("/topics/first", "application/x-ndjson", '{"id":3}').status == 200
+        assert next(events)["value"] == {"id": 3}, "it goes on for ever"
