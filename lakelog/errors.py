@@ -293,6 +293,7 @@ class NotDelivered(NotAvailable):
     def __init__(self, topic: str, seconds: float, attempts: int, last: LakelogError | None) -> None:
         self.topic, self.seconds, self.attempts, self.last = topic, seconds, attempts, last
         because = f"; the last attempt of {attempts}: {last}" if last else ""
+        self.why = f"given up after {seconds:.3g} s{because}"
         super().__init__(
             f"a record for {topic} was given up after {seconds:.3g} s, and is not stored{because}",
             said=last.said if last else None,

@@ -15,10 +15,16 @@ _BYTES: Final = 1 << 18
 _LINES: Final = 4_096
 
 
-def read_blocks(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
-    """Lines without their ends. `read` answers up to so many bytes, as soon as there are any, and none at the end."""
+def read_blocks(read: Callable[[int], bytes | None]) -> Iterator[list[bytes]]:
+    """Lines without their ends. `read` answers up to so many bytes, as soon as there are any, and none at the end.
+
+    Where it answers None, as nothing came for a while, there is a block without lines.
+    """
     begun: list[bytes] = []
-    while content := read(_BYTES):
+    while (content := read(_BYTES)) != b"":
+        if content is None:
+            yield []
+            continue
         lines = content.split(b"\n")
         if len(lines) == 1:
             begun.append(content)  # a long line is put together once

@@ -1,7 +1,7 @@
 """`lakelog produce`: appends the lines of standard input, or of a file, to a topic, a record each.
 
 What is read is sent at once, in order, each record once. How lines are cut off the input is the business of
-`line_blocks`, and what a line means that of `record_lines`.
+`line_blocks`, what a line means that of `record_lines`, and whether the server is there that of `produce_watch`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import select
 import stat
 import sys
 from collections import deque
@@ -17,9 +18,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from lakelog.commands.line_blocks import read_blocks
+from lakelog.commands.produce_watch import LOOK_MS, Watch, deliver
 from lakelog.terminal.arguments import add_output, add_server, name_and_value, separator, whole
 from lakelog.terminal.clients import CLIENT_ID, open_admin
-from lakelog.terminal.exits import ABSENT, CALLED_WRONGLY, INTERRUPTED, UNUSABLE, Failure, exit_code_of
+from lakelog.terminal.exits import (
+    ABSENT,
+    CALLED_WRONGLY,
+    INTERRUPTED,
+    NOTHING_CHANGED,
+    UNKNOWN,
+    UNUSABLE,
+    Failure,
+    exit_code_of,
+)
 from lakelog.terminal.progress import Progress, show_rate, show_size
 from lakelog.terminal.showing import write_json
 
@@ -106,14 +117,23 @@ def _ask(server: str, topic: str) -> LakelogError | None:
 
 
 class _Input:
-    """Lines that come in blocks, of as many bytes as `size` says, 0 where nobody knows; `taken` is how many came."""
+    """Lines that come in blocks, of as many bytes as `size` says, 0 where nobody knows; `taken` is how many came.
 
-    def __init__(self, read: Callable[[int], bytes], size: int) -> None:
-        self._read = read
+    While none come there is an empty block every so often, so that whoever waits for more can look around.
+    """
+
+    def __init__(self, stream: BufferedIOBase, size: int) -> None:
+        self._read = stream.read1
         self.size, self.taken = size, 0
         self.blocks = read_blocks(self._take)
+        try:
+            self._waits_for = [stream.fileno()]
+        except OSError:  # it is no file, and never waits
+            self._waits_for = []
 
-    def _take(self, most: int) -> bytes:
+    def _take(self, most: int) -> bytes | None:
+        if self._waits_for and not select.select(self._waits_for, [], [], LOOK_MS / 1000)[0]:
+            return None
         content = self._read(most)
         self.taken += len(content)
         return content
@@ -122,7 +142,7 @@ class _Input:
 @contextlib.contextmanager
 def _input(name: str) -> Generator[_Input]:
     if name == "-":
-        yield _Input(cast("BufferedIOBase", sys.stdin.buffer).read1, 0)
+        yield _Input(cast("BufferedIOBase", sys.stdin.buffer), 0)
         return
     try:
         opened = open(name, "rb")  # noqa: SIM115, PTH123 - what follows is not about opening it
@@ -131,7 +151,7 @@ def _input(name: str) -> Generator[_Input]:
         raise Failure(why, "name a file, or leave it out for standard input", exit_code=CALLED_WRONGLY) from None
     with opened:
         found = os.fstat(opened.fileno())
-        yield _Input(opened.read1, found.st_size if stat.S_ISREG(found.st_mode) else 0)
+        yield _Input(opened, found.st_size if stat.S_ISREG(found.st_mode) else 0)
 
 
 class _Sending:
@@ -140,10 +160,12 @@ class _Sending:
     def __init__(self, args: argparse.Namespace, given: _Input) -> None:
         self._args, self._given, self._progress = args, given, Progress(given.size, sys.stderr)
         self._plain = args.format == "text" and args.key_separator is None and not args.headers
+        self._watch = Watch("lakelog produce", args.server, args.topic, quiet=args.output == "json")
         self._stored = self._decided = 0
         #: Of the records of each block. Those of the last one come while it is sent.
         self._waiting: deque[list[RecordFuture]] = deque()
         self._refused: tuple[int, LakelogError] | None = None
+        self._in_doubt = False
 
     @property
     def _sent(self) -> int:
@@ -152,13 +174,13 @@ class _Sending:
     def try_first(self, read: Callable[[bytes], Line]) -> bool:
         """Whether there is a first line; nothing is sent behind it before it is stored."""
         blocks = self._given.blocks
-        first = next(blocks, None)
+        first = next(filter(None, blocks), None)
         if first is None:
             return False
 
         def rest() -> Iterator[list[bytes]]:
             yield first[:1]
-            self._producer.flush()
+            deliver(self._producer, self._look)
             self._settle()
             if self._refused is not None:
                 return
@@ -169,24 +191,32 @@ class _Sending:
         return True
 
     def send(self, read: Callable[[bytes], Line], blocks: Iterator[list[bytes]] | None = None) -> None:
+        from lakelog.errors import LakelogError
         from lakelog.producer import Producer
 
         args = self._args
-        settings = {"bootstrap.servers": args.server, "client.id": CLIENT_ID, **dict(args.property)}
-        self._producer: Producer = Producer(settings)
+        settings = {"bootstrap.servers": args.server, "client.id": CLIENT_ID, "max.block.ms": LOOK_MS}
+        self._producer: Producer = Producer(settings | dict(args.property))
         try:
             self._send_all(self._given.blocks if blocks is None else blocks, read)
+            deliver(self._producer, self._look)
             self._producer.close()
             self._settle()
         except KeyboardInterrupt:
             self._end_soon()
             raise Failure("interrupted", self._counted(), exit_code=INTERRUPTED) from None
+        except LakelogError as error:
+            # The server is gone, or nothing can be sent any more: what is under way is given up.
+            self._producer.close(0)
+            self._settle()
+            number = self._refused[0] if self._refused is not None else self._sent + 1
+            raise self._failure(number, str(error), exit_code_of(error)) from error
         finally:
             self._producer.close(0)
             self._progress.end()
         if self._refused is not None:
             number, error = self._refused
-            if exit_code_of(error) == ABSENT:
+            if exit_code_of(error) == ABSENT and not (self._stored or self._in_doubt):
                 raise error
             raise self._failure(number, str(error), exit_code_of(error)) from error
 
@@ -199,25 +229,40 @@ class _Sending:
         self._settle()
 
     def _send_all(self, blocks: Iterator[list[bytes]], read: Callable[[bytes], Line]) -> None:
-        from lakelog.errors import LakelogError
-
         send_one = self._sender(read)
         for lines in blocks:
-            begun: list[RecordFuture] = []
-            self._waiting.append(begun)
-            try:
-                # No loop of ours for each line: it would take a third of the time.
-                begun.extend(map(send_one, lines))
-            except (ValueError, LakelogError) as error:
-                number = self._sent + 1
-                self._producer.close()
-                self._settle()
-                code = exit_code_of(error) if isinstance(error, LakelogError) else UNUSABLE
-                raise self._failure(number, str(error), code) from error
-            self._settle()
+            rest = lines
+            while rest:
+                rest = rest[self._send_some(send_one, rest) :]
+            self._look()
             self._progress.tell(self._given.taken, self._sent)
             if self._refused is not None:
                 return
+
+    def _send_some(self, send_one: Callable[[bytes], RecordFuture], lines: list[bytes]) -> int:
+        """How many there was room for."""
+        from lakelog.errors import BufferFull, Refused
+
+        begun: list[RecordFuture] = []
+        self._waiting.append(begun)
+        try:
+            # No loop of ours for each line: it would take a third of the time.
+            begun.extend(map(send_one, lines))
+        except BufferFull:
+            if any(name == "max.block.ms" for name, _ in self._args.property):
+                raise
+            self._look()
+        except (ValueError, Refused) as error:
+            number = self._sent + 1
+            deliver(self._producer, self._look)
+            self._settle()
+            code = exit_code_of(error) if isinstance(error, Refused) else UNUSABLE
+            raise self._failure(number, str(error), code) from error
+        return len(begun)
+
+    def _look(self) -> None:
+        self._settle()
+        self._watch.look(self._decided, self._sent)
 
     def _sender(self, read: Callable[[bytes], Line]) -> Callable[[bytes], RecordFuture]:
         """What sends a line."""
@@ -244,8 +289,12 @@ class _Sending:
             self._decided += len(block)
             self._stored += len(block) - len(failed)
             self._refused = self._refused or (failed[0] if failed else None)
+            self._in_doubt = self._in_doubt or any(error.outcome == "unknown" for _, error in failed)
 
     def _failure(self, number: int, why: str, code: int) -> Failure:
+        """What promises that nothing was changed is true only where nothing is, or may be, stored."""
+        if code in NOTHING_CHANGED and (self._stored or self._in_doubt):
+            code = UNKNOWN
         return Failure(f"line {number}: {why.rstrip('.')}", self._counted(), exit_code=code)
 
     def _counted(self) -> str:

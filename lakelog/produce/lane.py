@@ -226,7 +226,8 @@ class Lane:
     def _fail(self, unit: Unit, error: LakelogError) -> None:
         doubtful = unit.in_flight or unit.doubtful
         if doubtful and not isinstance(error, OutcomeUnknown):
-            error = OutcomeUnknown(f"storing {len(unit.indexes)} records for {self.topic}", error, said=error.said)
+            why = error.why if isinstance(error, NotDelivered) else error
+            error = OutcomeUnknown(f"storing {len(unit.indexes)} records for {self.topic}", why, said=error.said)
         unit.batch.fail(unit.indexes, error)
         unit.in_flight = False
         unit.attempt += 1

@@ -18,6 +18,7 @@ __all__ = [
     "INTERRUPTED",
     "IN_THE_WAY",
     "NOBODY_READS",
+    "NOTHING_CHANGED",
     "NOT_AS_IT_SHOULD_BE",
     "NOT_NOW",
     "UNKNOWN",
@@ -41,6 +42,9 @@ WRONG_ROOT: Final = 8
 NOT_AS_IT_SHOULD_BE: Final = 9
 INTERRUPTED: Final = 130
 NOBODY_READS: Final = 141
+
+#: Those that promise it.
+NOTHING_CHANGED: Final = frozenset({NOT_NOW, ABSENT, IN_THE_WAY, WRONG_ROOT})
 
 _LOOK = "try again, and look at the server's log if it goes on"
 _LOOK_FIRST = "look what is there before you repeat it"
@@ -88,7 +92,7 @@ EXITS: Final = (
     ),
     Exit(
         UNKNOWN,
-        "unknown: it may or may not have been done",
+        "unknown: it may or may not have been done, or in part; the sentence has what is known",
         {"OUTCOME_UNKNOWN": _LOOK_FIRST, "WAKEUP": _LOOK_FIRST},
     ),
     Exit(

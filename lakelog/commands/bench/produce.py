@@ -7,18 +7,22 @@ import os
 import sys
 from array import array
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Final
 
 from lakelog.commands.bench.figures import say_figures, sum_up
+from lakelog.commands.produce_watch import LOOK_MS, Watch, deliver
 from lakelog.terminal.arguments import add_output, add_server, name_and_value, positive
 from lakelog.terminal.clients import CLIENT_ID, open_admin
+from lakelog.terminal.exits import NOTHING_CHANGED, UNKNOWN, Failure, exit_code_of
 from lakelog.terminal.progress import Progress
 from lakelog.terminal.showing import write_thing
 
 if TYPE_CHECKING:
     from lakelog.errors import LakelogError
     from lakelog.produce.batch import RecordMetadata
+    from lakelog.producer import Producer
 
 _MANY: Final = 100_000
 _SIZE: Final = 100
@@ -67,33 +71,62 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _send(args: argparse.Namespace) -> tuple[array[float], float]:
+    from lakelog.errors import LakelogError
     from lakelog.producer import Producer
 
-    values = [os.urandom(args.record_size) for _ in range(min(_VALUES, args.records))]
-    progress = Progress(args.records * args.record_size, sys.stderr)
-    heard = _Heard()
-    settings = {"bootstrap.servers": args.server, "client.id": CLIENT_ID, **dict(args.property)}
+    progress, heard = Progress(args.records * args.record_size, sys.stderr), _Heard()
+    watch = Watch("lakelog bench produce", args.server, args.topic, quiet=args.output == "json")
+
+    def look() -> None:
+        watch.look(heard.told, heard.told + len(heard.sent))
+
+    settings = {"bootstrap.servers": args.server, "client.id": CLIENT_ID, "max.block.ms": LOOK_MS}
+    producer = Producer(settings | dict(args.property))
     begun = perf_counter()
     try:
-        with Producer(settings) as producer:
-            try:
-                for number in range(args.records):
-                    if args.throughput is not None:
-                        sleep(max(0.0, begun + number / args.throughput - perf_counter()))
-                    if heard.refused is not None:
-                        break
-                    heard.sent.append(perf_counter())
-                    producer.send(args.topic, values[number % len(values)], on_delivery=heard)
-                    progress.tell(number * args.record_size, number)
-            except KeyboardInterrupt:
-                producer.close(_LAST_S)
-                raise
+        _send_all(args, producer, heard, progress, look)
+        deliver(producer, look)
+        producer.close()
         seconds = perf_counter() - begun
+    except KeyboardInterrupt:
+        producer.close(_LAST_S)
+        raise
+    except LakelogError as error:
+        # The server is gone: what is under way is given up.
+        producer.close(0)
+        heard.refused = heard.refused or error
+        raise heard.failure(error) from error
     finally:
+        producer.close(0)
         progress.end()
     if heard.refused is not None:
-        raise heard.refused
+        raise heard.failure(heard.refused)
     return heard.latencies, seconds
+
+
+def _send_all(
+    args: argparse.Namespace, producer: Producer, heard: _Heard, progress: Progress, look: Callable[[], None]
+) -> None:
+    from lakelog.errors import BufferFull
+
+    values = [os.urandom(args.record_size) for _ in range(min(_VALUES, args.records))]
+    own_patience = any(name == "max.block.ms" for name, _ in args.property)
+    begun, number = perf_counter(), 0
+    while number < args.records and heard.refused is None:
+        if args.throughput is not None:
+            sleep(max(0.0, begun + number / args.throughput - perf_counter()))
+            look()
+        heard.sent.append(perf_counter())
+        try:
+            producer.send(args.topic, values[number % len(values)], on_delivery=heard)
+        except BufferFull:
+            heard.sent.pop()
+            if own_patience:
+                raise
+            look()
+            continue
+        number += 1
+        progress.tell(number * args.record_size, number)
 
 
 class _Heard:
@@ -101,12 +134,25 @@ class _Heard:
 
     def __init__(self) -> None:
         self.sent: deque[float] = deque()
+        self.told = 0
         self.latencies: array[float] = array("d")
         self.refused: LakelogError | None = None
+        self._in_doubt = False
 
     def __call__(self, error: LakelogError | None, _: RecordMetadata | None) -> None:
         began = self.sent.popleft()
+        self.told += 1
         if error is None:
             self.latencies.append(perf_counter() - began)
-        elif self.refused is None:
-            self.refused = error
+            return
+        self.refused = self.refused or error
+        self._in_doubt = self._in_doubt or error.outcome == "unknown"
+
+    def failure(self, error: LakelogError) -> Failure | LakelogError:
+        """With how many are stored, where any was sent."""
+        stored, sent = len(self.latencies), self.told + len(self.sent)
+        code = exit_code_of(error)
+        if not stored and not self._in_doubt:
+            return error
+        counted = f"{stored:,} of the {sent:,} records that were sent are stored for certain"
+        return Failure(str(error).rstrip("."), counted, exit_code=UNKNOWN if code in NOTHING_CHANGED else code)
