@@ -234,17 +234,19 @@ class Coordinator:
 
     async def check_moved(self, moved: Moved) -> None:
         """Refuse what a transaction could not commit now."""
-        await self._look(moved.group, self._moving(moved))
+        await self._look(moved.group, self._moving(moved.decide))
 
     async def commit_with(
         self, moved: Sequence[Moved], appends: Sequence[Prepared], last_word: Decide
     ) -> Sequence[Appended]:
         """Offsets, each of another group, and the records of a transaction: all of it is stored, or nothing."""
-        asked = [Asked(each.group, self._moving(each), each.member_id) for each in moved]
+        asked = [Asked(each.group, self._moving(each.decide_still), each.member_id) for each in moved]
         return (await self._durable.do_beside(asked, appends, last_word))[1]
 
-    def _moving(self, moved: Moved) -> Callable[[Group], Decision[Any]]:
-        return lambda known: moved.decide(known, self._tending.cluster, self._offsets, self._clock_ms())
+    def _moving(
+        self, decide: Callable[[Group, Cluster, LogOffsets, int], Decision[T]]
+    ) -> Callable[[Group], Decision[T]]:
+        return lambda known: decide(known, self._tending.cluster, self._offsets, self._clock_ms())
 
     # --- groups from outside
 

@@ -15,7 +15,7 @@ from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster, Offsets
 from consumer_groups.commits import Commit, Commitment, decide_commit
 from consumer_groups.decision import Decision
-from consumer_groups.errors import IllegalState
+from consumer_groups.errors import IllegalState, PartitionNotOwned, UnknownInstance
 from consumer_groups.state import Group
 
 #: What an offset takes beside its texts, measured: as it is kept, and as it is told.
@@ -57,3 +57,10 @@ class Moved:
             return decide_put_offsets(group, self.offsets, cluster, offsets, now_ms)
         command = Commit(self.member_id, self.offsets, self.generation, keeps=True)
         return decide_commit(group, command, cluster, offsets, now_ms)
+
+    def decide_still(self, group: Group, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[Any]:
+        """What was decided when it was added: a member that is gone since owns nothing any more."""
+        try:
+            return self.decide(group, cluster, offsets, now_ms)
+        except UnknownInstance as gone:
+            raise PartitionNotOwned(group.name, gone.member_id, *min(self.offsets), group.generation) from gone

@@ -21,32 +21,11 @@ from consumer_groups.upkeep import OFFSETS_RETENTION_MS
 from delta_log import Log
 from delta_log.errors import StorageRefused, TopicClosed
 from delta_log.opening import wall_clock_ms
-from tests.support.coordinating import SOON_S, comes_true, coordinating, join, poll, put
+from tests.support.coordinating import SOON_S, HeldJournal, comes_true, coordinating, join, poll, put
 from tests.support.logs import Place
 from tests.support.loops import in_loop
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-class HeldJournal:
-    """While it lasts no write of the journal ends."""
-
-    def __init__(self, log: Log) -> None:
-        self._journal = log._running.journal
-        self._go_on = threading.Event()
-
-    def __enter__(self) -> None:
-        real = self._real = self._journal.append
-
-        def hang(*given: Any) -> Any:
-            self._go_on.wait(60)
-            return real(*given)
-
-        self._journal.append = hang  # type: ignore[method-assign]
-
-    def __exit__(self, *_: object) -> None:
-        self._journal.append = self._real  # type: ignore[method-assign]
-        self._go_on.set()
 
 
 def everything(groups: Coordinator) -> set[str]:

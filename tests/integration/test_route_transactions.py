@@ -265,7 +265,8 @@ def test_a_stale_member_is_refused_at_once_and_inside_the_commit(topics: HttpApp
     assert topics.post(f"/transactions/{begun['id']}/offsets", json=good).status_code == 204
     assert topics.delete("/consumers/g/instances/ann").status_code == 204
     first = commit(topics, begun["id"])
-    assert first.status_code in (404, 409)
+    assert error_code(first) == (409, 40904)
+    assert (first.json()["topic"], first.json()["outcome"]) == ("t", "not_attempted")
     assert commit(topics, begun["id"]).json() == first.json()
     assert state(topics, begun["id"]) == "aborted"
     assert (committed(topics), values_of(topics.log, "u")) == ([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,6 +26,27 @@ ROOM = Room(1000, 1 << 20)
 #: Before the end of any poll that waits for a minute: who is not woken by then is not woken at all.
 SOON_S = 40.0
 Given = dict[TopicPartition, list[bytes | None]]
+
+
+class HeldJournal:
+    """While it lasts no write of the journal ends."""
+
+    def __init__(self, log: Log) -> None:
+        self._journal = log._running.journal
+        self._go_on = threading.Event()
+
+    def __enter__(self) -> None:
+        real = self._real = self._journal.append
+
+        def hang(*given: Any) -> Any:
+            self._go_on.wait(60)
+            return real(*given)
+
+        self._journal.append = hang  # type: ignore[method-assign]
+
+    def __exit__(self, *_: object) -> None:
+        self._journal.append = self._real  # type: ignore[method-assign]
+        self._go_on.set()
 
 
 @asynccontextmanager
