@@ -82,15 +82,19 @@ def test_a_power_cut_shows_the_loss_when_the_disk(tmp_path: Path, broken: type[R
 
 
 def test_a_kill_shows_the_loss_when_the_journal_is_written_after_the_acknowledgement(tmp_path: Path):
+    """What the journal loses shows as long as no table has it, and no segment is closed, which writes all of it."""
     script = tmp_path / "hasty_worker.py"
     script.write_text(
         textwrap.dedent(
             """
             import sys
+            import threading
             from collections import deque
 
+            from delta_log import Settings
             from delta_log.disk import Disk
             from tests.acceptance import crash_worker
+            from tests.support.logs import hold_tables
 
             waiting, write_all, close = deque(), Disk.write_all, Disk.close
 
@@ -104,7 +108,18 @@ def test_a_kill_shows_the_loss_when_the_journal_is_written_after_the_acknowledge
                     write_all(disk, *waiting.popleft())
                 close(disk, fd)
 
+            class OnlyAppends(crash_worker.Worker):
+                def __init__(self, log, number):
+                    super().__init__(log, number)
+                    hold_tables(log)
+                    self._permits.release(1_000)
+
+                def operate(self):
+                    threading.Event().wait()
+
             Disk.write_all, Disk.close = write_later, close_after_all
+            crash_worker.Worker = OnlyAppends
+            crash_worker.Settings = lambda **_: Settings()
             crash_worker.main(*sys.argv[1:])
             """
         )
