@@ -232,9 +232,14 @@ class Coordinator:
     async def committed(self, group: str, partitions: tuple[TopicPartition, ...]) -> Answer[Offsets]:
         return await self._look(group, lambda known: read_committed(known, partitions, self._tending.cluster))
 
-    async def check_moved(self, moved: Moved) -> None:
-        """Refuse what a transaction could not commit now."""
-        await self._look(moved.group, self._moving(moved.decide))
+    async def check_moved(self, moved: Moved) -> Moved:
+        """As a transaction may commit it; refused where it could not now."""
+
+        def look(known: Group) -> Moved:
+            self._moving(moved.decide)(known)
+            return moved.seen_in(self._tending.cluster)
+
+        return (await self._look(moved.group, look)).reply
 
     async def commit_with(
         self, moved: Sequence[Moved], appends: Sequence[Prepared], last_word: Decide

@@ -7,7 +7,7 @@ a group a transaction has one `Moved`, of which what was added later counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from consumer_groups.admin import decide_put_offsets
@@ -17,6 +17,7 @@ from consumer_groups.commits import Commit, Commitment, decide_commit
 from consumer_groups.decision import Decision
 from consumer_groups.errors import IllegalState, PartitionNotOwned, UnknownInstance
 from consumer_groups.state import Group
+from delta_log.errors import InvalidRequest, UnknownTopic
 
 #: What an offset takes beside its texts, measured: as it is kept, and as it is told.
 _ENTRY: Final = 500
@@ -30,6 +31,8 @@ class Moved:
     offsets: Mapping[TopicPartition, Commitment]
     member_id: str | None = None
     generation: int | None = None
+    #: of the topics that they were decided for
+    topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict[TopicPartition, str])
 
     @property
     def name(self) -> str:
@@ -44,7 +47,8 @@ class Moved:
         if (before.member_id, before.generation) != (self.member_id, self.generation):
             why = "a transaction has offsets of one member of a group, in one generation"
             raise IllegalState(self.group, self.member_id or "nobody", why)
-        return replace(self, offsets={**before.offsets, **self.offsets})
+        topic_ids = {**before.topic_ids, **self.topic_ids}
+        return replace(self, offsets={**before.offsets, **self.offsets}, topic_ids=topic_ids)
 
     def note(self) -> list[Mapping[str, Any]]:
         return [
@@ -58,9 +62,22 @@ class Moved:
         command = Commit(self.member_id, self.offsets, self.generation, keeps=True)
         return decide_commit(group, command, cluster, offsets, now_ms)
 
+    def seen_in(self, cluster: Cluster) -> Moved:
+        """It is decided for these topics, and for no other of their names."""
+        found = {at: topic.topic_id for at in self.offsets if (topic := cluster.get(at.topic)) is not None}
+        return replace(self, topic_ids=found)
+
     def decide_still(self, group: Group, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[Any]:
-        """What was decided when it was added: a member that is gone since owns nothing any more."""
+        """What was decided when it was added: a topic may be another since, of the same name, or the member gone."""
+        for at, topic_id in self.seen_in(cluster).topic_ids.items():
+            if self.topic_ids.get(at, topic_id) != topic_id:
+                raise self._lost(group, at)
         try:
             return self.decide(group, cluster, offsets, now_ms)
         except UnknownInstance as gone:
-            raise PartitionNotOwned(group.name, gone.member_id, *min(self.offsets), group.generation) from gone
+            raise self._lost(group, min(self.offsets)) from gone
+
+    def _lost(self, group: Group, at: TopicPartition) -> InvalidRequest:
+        if self.member_id is None:
+            return UnknownTopic(at.topic)
+        return PartitionNotOwned(group.name, self.member_id, *at, group.generation)

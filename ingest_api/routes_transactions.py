@@ -53,7 +53,7 @@ class _Transactions:
         moved = moved_by(await read_json(call, OffsetsRequest))
         transactions, transaction = await self._open(), call.path["transaction"]
         await self._tier.in_thread(transactions.check, transaction)
-        await self._tier.in_time(self._tier.groups.check_moved(moved))
+        moved = await self._tier.in_time(self._tier.groups.check_moved(moved))
         await self._tier.in_thread(transactions.add, transaction, moved)
         return Reply(204)
 

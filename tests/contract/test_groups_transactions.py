@@ -16,6 +16,7 @@ from consumer_groups.errors import PartitionNotOwned
 from consumer_groups.membership import Heartbeat, Leave
 from consumer_groups.transacting import Moved
 from delta_log import Log, Record
+from delta_log.errors import UnknownTopic
 from delta_log.transactions.transaction import Commit
 from tests.support.coordinating import HeldJournal, comes_true, coordinating, join, poll, put
 from tests.support.logs import Place, values_of
@@ -41,8 +42,7 @@ def committing(log: Log, groups: Coordinator, transaction: str) -> Awaitable[Any
 
 
 async def move(log: Log, groups: Coordinator, transaction: str, to: int, **more: Any) -> None:
-    moved = Moved("g", {ONE: Commitment(to)}, **more)
-    await groups.check_moved(moved)
+    moved = await groups.check_moved(Moved("g", {ONE: Commitment(to)}, **more))
     await asyncio.to_thread(log.transactions.add, transaction, moved)
 
 
@@ -86,3 +86,50 @@ async def test_a_commit_that_meets_a_rebalance_has_moved_its_offsets_or_stored_n
             assert isinstance(outcome, PartitionNotOwned) == (first == "going"), outcome
         stored = not isinstance(outcome, BaseException)
         assert log.transactions.describe(begun.id).state == ("committed" if stored else "aborted")
+
+
+@pytest.mark.parametrize(("member_id", "refused"), [(None, UnknownTopic), ("ann", PartitionNotOwned)])
+@in_loop
+async def test_offsets_are_of_the_topic_that_was_there_and_not_of_the_next_of_its_name(
+    place: Place, member_id: str | None, refused: type[Exception]
+):
+    log = place.open()
+    log.create_topic("t")
+    log.create_topic("u")
+    put(log, "t", 0, b"a", b"b", b"c")
+    async with coordinating(log) as groups:
+        if member_id is not None:
+            await join(groups, member_id, "t", auto_commit_enable=False)
+        begun = await asyncio.to_thread(log.transactions.begin, "x")
+        await asyncio.to_thread(log.transactions.append, begun.id, "u", [Record(b"copy")])
+        await move(log, groups, begun.id, 3, member_id=member_id)
+        await asyncio.to_thread(log.delete_topic, "t")
+        await asyncio.to_thread(log.create_topic, "t")
+        put(log, "t", 0, b"1", b"2", b"3", b"4")
+        await groups.topics_changed()
+        for _ in range(2):
+            with pytest.raises(refused):
+                await committing(log, groups, begun.id)
+        assert log.transactions.describe(begun.id).state == "aborted"
+        assert values_of(log, "u", 0) == []
+        if member_id is None:
+            await join(groups, "ann", "t", auto_commit_enable=False)
+        assert await poll(groups, "ann") == {ONE: [b"1", b"2", b"3", b"4"]}
+
+
+@in_loop
+async def test_what_is_added_of_the_next_topic_of_a_name_counts(place: Place):
+    log = place.open()
+    log.create_topic("t")
+    put(log, "t", 0, b"a", b"b", b"c")
+    async with coordinating(log) as groups:
+        begun = await asyncio.to_thread(log.transactions.begin, "x")
+        await move(log, groups, begun.id, 3)
+        await asyncio.to_thread(log.delete_topic, "t")
+        await asyncio.to_thread(log.create_topic, "t")
+        put(log, "t", 0, b"1", b"2")
+        await groups.topics_changed()
+        await move(log, groups, begun.id, 1)
+        await committing(log, groups, begun.id)
+        await join(groups, "ann", "t", auto_commit_enable=False)
+        assert await poll(groups, "ann") == {ONE: [b"2"]}
