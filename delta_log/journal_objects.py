@@ -46,7 +46,7 @@ _FENCE_END: Final = bytes.fromhex("6c6b6c2d66656e63652d9f3ac1770d5e")
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """`directory` of one that cannot be read is unknown."""
+    """`damaged` is one of which something cannot be read that nobody needs."""
 
     number: int
     kind: int
@@ -54,6 +54,7 @@ class FoundObject:
     readable: bool
     previous: Sequence[RangeNote] = ()
     frames: Sequence[FoundFrame] = ()
+    damaged: bool = False
 
     @property
     def is_fence(self) -> bool:
@@ -108,7 +109,8 @@ def decode_object(number: int, data: bytes) -> FoundObject:
     if directory is None:
         return FoundObject(number, header.index, header.epoch, readable=False)
     frames = find_frames(view, 0, header, directory)
-    return FoundObject(number, header.index, header.epoch, True, directory.previous, frames)  # noqa: FBT003
+    damaged = header.index in (FENCE, BLIND) and not data.endswith(_FENCE_END)
+    return FoundObject(number, header.index, header.epoch, True, directory.previous, frames, damaged)  # noqa: FBT003
 
 
 def guards_of(objects: Iterable[FoundObject]) -> list[int]:
@@ -138,6 +140,8 @@ def _take(content: JournalContent, found: FoundObject, behind: FoundObject | Non
     name = object_name(found.number)
     if not found.readable:
         content.damage.append(f"{name}: it cannot be read")
+    elif found.damaged:
+        content.damage.append(f"{name}: its end is not that of a fence")
     if behind is not None and behind.kind == TAKES_BACK:
         return
     if found.readable:

@@ -2,8 +2,9 @@
 
 Two marks tell a torn end from a damaged middle: every group says how far the journal was synced before it was
 written, and a later segment proves an earlier one whole, as nobody goes on to the next before all is synced. What
-lies beyond the last mark may be half a write that nobody was ever told of: it is cut. What is damaged below a mark
-was acknowledged: it is named and stepped over, and its offsets are taken from the note in the group behind it.
+lies beyond the last mark may be half a write that nobody was ever told of: it is cut, and that is said, as damage to
+the very last group looks the same. What is damaged below a mark was acknowledged: it is named and stepped over, and
+its offsets are taken from the note in the group behind it.
 A file that ends where a group ends was cut there, by somebody who found that group whole and synced it.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 
 from delta_log.frames import (
     HEADER_SIZE,
+    MAGIC,
     MARK_AT,
     Directory,
     Frame,
@@ -77,7 +79,8 @@ def scan_segment(
     scan = SegmentScan(life, epoch, segment)
     gaps = _find_groups(data, scan)
     mark = max([synced_length, *(_mark(group.header) for group in scan.groups)])
-    headless = _own_header(memoryview(data)[scan.groups_end :], scan)
+    behind = memoryview(data)[scan.groups_end :]
+    headless = _own_header(behind, scan)
     ends = {scan.groups_end, scan.groups_end + headless.size} if headless is not None else {scan.groups_end}
     closed = closed or len(data) in ends
     for index, group in enumerate(scan.groups):
@@ -88,7 +91,7 @@ def scan_segment(
     if headless is not None and closed:
         mark = max(mark, scan.groups_end + headless.size)
     scan.end = max(mark, scan.groups_end)
-    scan.torn = scan.torn or (headless is not None and scan.end == scan.groups_end)
+    scan.torn = scan.torn or (scan.end == scan.groups_end and (headless is not None or _is_broken_header(behind, scan)))
     _name_damage(scan, gaps)
     return scan
 
@@ -118,6 +121,13 @@ def _own_header(view: memoryview, scan: SegmentScan) -> GroupHeader | None:
     if header is None or (header.life, header.epoch, header.segment) != (scan.life, scan.epoch, scan.segment):
         return None
     return header
+
+
+def _is_broken_header(view: memoryview, scan: SegmentScan) -> bool:
+    """Whether something of a header is there, and not all. What an earlier life left behind the end is whole."""
+    mark = header_mark(scan.life, scan.epoch, scan.segment)
+    begun = bytes(view[: len(MAGIC)]) == MAGIC or bytes(view[MARK_AT : MARK_AT + len(mark)]) == mark
+    return begun and decode_header(view) is None
 
 
 def _group_at(data: bytes, position: int, scan: SegmentScan, at_least: int) -> FoundGroup | None:

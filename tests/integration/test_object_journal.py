@@ -94,9 +94,15 @@ def test_a_last_group_that_nobody_can_read_is_named_by_every_later_start(lives: 
         assert found.untraceable == [f"journal object {object_name(2)}"]
 
 
-def test_a_damaged_fence_costs_nothing_and_is_named(lives: Lives):
+def test_a_damaged_fence_costs_nothing_and_is_named_wherever_it_is_damaged(lives: Lives):
     journal, _ = lives.begin()
     write(journal, 0)
+    fence = lives.store.read(path(0))
+    for at in range(len(fence)):
+        lives.flip(0, at)
+        _, found = lives.begin()
+        assert object_name(0) in found.damage[0], at
+        lives.store.put(path(0), fence)
     lives.flip(0, 10)
     _, found = lives.begin()
     assert (offsets_of(found), lost_of(found), found.untraceable) == ([0], [], [])

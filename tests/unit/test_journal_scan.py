@@ -52,6 +52,21 @@ def test_a_group_whose_directory_was_cut_is_torn_whole():
     assert (scan.end, scan.torn, scan.damage) == (start, True, [])
 
 
+@pytest.mark.parametrize(
+    "rest", [bytes(500), build([GROUPS], life=LIFE + 1).segments[0]], ids=["zeros", "a former life"]
+)
+def test_a_bit_that_turned_anywhere_in_the_last_group_is_said_to_be_a_torn_end(rest: bytes):
+    """It looks like half a write, and is cut off as one, but never in silence."""
+    built = build([GROUPS])
+    start, end = built.ends[0][-2:]
+    for position in range(start, end):
+        for bit in range(8):
+            data = bytearray(built.segments[0] + rest)
+            data[position] ^= 1 << bit
+            (scan,) = scan_all([bytes(data)])
+            assert (scan.end, scan.torn, scan.damage) == (start, True, []), f"bit {bit} of byte {position - start}"
+
+
 def test_what_an_earlier_life_left_behind_the_end_is_not_taken_for_a_torn_end():
     built, stale = build([GROUPS[:2]]), build([GROUPS], life=LIFE + 1, epoch=EPOCH - 1)
     for cut in (0, 5, stale.ends[0][1] - len(built.segments[0])):
