@@ -10,6 +10,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
+from lakelog.terminal.arguments import SERVER_VARIABLE, add_server, server_of
+
 if TYPE_CHECKING:
     from lakelog.commands.doctor_findings import Finding
 
@@ -32,9 +34,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         text=f"where the log lies, or is to lie (default: the variable {_DATA_VARIABLE}, else {DEFAULT_DATA}; "
         "nothing, where a server is named)",
     )
-    parser.add_argument("--server", metavar="URL", help="a server to look at, too")
+    add_server(
+        parser,
+        text=f"a server to look at, too (default: the variable {SERVER_VARIABLE}, where --data names no place)",
+    )
+    parser.set_defaults(server=None)
     parser.add_argument("--spark", action="store_true", help="fail where jobs could not run on Spark")
-    parser.add_argument("--output", choices=("lines", "json"), default="lines", help="how to show it (default lines)")
+    parser.add_argument(
+        "--output", choices=("lines", "text", "json"), default="lines", help="how to show it (default lines, as text)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,11 +59,12 @@ def _examine(args: argparse.Namespace) -> list[Finding]:
     from lakelog.commands.doctor_root import examine_root
     from lakelog.commands.doctor_surroundings import examine_packages, examine_server, examine_spark
 
-    place: str | None = args.data or os.environ.get(_DATA_VARIABLE) or (None if args.server else DEFAULT_DATA)
+    server: str | None = args.server or (None if args.data else server_of(os.environ))
+    place: str | None = args.data or os.environ.get(_DATA_VARIABLE) or (None if server else DEFAULT_DATA)
     findings: list[Finding] = []
     cluster_id: str | None = None
     if place is not None:
         findings, cluster_id = examine_root(Location(place, args.store_option))
-    if args.server:
-        findings += examine_server(args.server, cluster_id, wall_clock_ms())
+    if server:
+        findings += examine_server(server, cluster_id, wall_clock_ms())
     return [*findings, *examine_spark(needed=args.spark), examine_packages()]

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakelog.terminal.arguments import DEFAULT_SERVER, SERVER_VARIABLE, add_server
+from lakelog.terminal.arguments import DEFAULT_SERVER, SERVER_VARIABLE, add_server, server_of
 from lakelog.terminal.exits import CALLED_WRONGLY, NOT_NOW, WRONG_ROOT, Failure
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def find_root(args: argparse.Namespace) -> Location:
     place = None if args.server else os.environ.get(DATA_VARIABLE)
     if place:
         return Location(place, args.store_option)
-    server = args.server or os.environ.get(SERVER_VARIABLE)
+    server = args.server or server_of(os.environ)
     if server:
         return _root_of(server, args.store_option)
     if (Path(DEFAULT_DATA) / _MARK).exists():

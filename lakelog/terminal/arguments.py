@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from lakelog.terminal.exits import CALLED_WRONGLY, Failure
 from lakelog.terminal.showing import FORMS
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "name_and_value",
     "positive",
     "separator",
+    "server_of",
     "shift",
     "whole",
 ]
@@ -41,6 +43,15 @@ def add_server(
         default=environment.get(SERVER_VARIABLE) or DEFAULT_SERVER,
         help=text or f"the server (default: the variable {SERVER_VARIABLE}, else {DEFAULT_SERVER})",
     )
+
+
+def server_of(environment: Mapping[str, str]) -> str | None:
+    """The one that the environment names, for those who can do without; read as `--server` is."""
+    found = environment.get(SERVER_VARIABLE)
+    try:
+        return _address(found) if found else None
+    except argparse.ArgumentTypeError as error:
+        raise Failure(f"the variable {SERVER_VARIABLE}: {error}", "mend it", exit_code=CALLED_WRONGLY) from None
 
 
 def add_output(parser: argparse.ArgumentParser, *more: str) -> None:

@@ -41,6 +41,7 @@ def snapshot(folder: Path) -> dict[Path, bytes | None]:
 @pytest.fixture(autouse=True)
 def _place_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAKELOG_DATA", raising=False)
+    monkeypatch.delenv("LAKELOG_SERVER", raising=False)
 
 
 @pytest.mark.parametrize("place", ["", "not/there/yet"], ids=["empty", "missing"])
@@ -96,7 +97,16 @@ def test_with_a_server_alone_no_place_is_looked_at(tmp_path: Path, capsys, monke
     monkeypatch.chdir(tmp_path)
     with serving(None) as server:
         code, checks = examine(capsys, "--server", server.url)
-    assert (code, states(checks), checks["server"]["state"]) == (0, {}, "ok")
+        assert (code, states(checks), checks["server"]["state"]) == (0, {}, "ok")
+        assert examine(capsys, "--server", server.url.removeprefix("http://"))[1]["server"]["state"] == "ok"
+        monkeypatch.setenv("LAKELOG_SERVER", server.url.removeprefix("http://"))
+        code, checks = examine(capsys)
+        assert (code, states(checks), checks["server"]["state"]) == (0, {}, "ok")
+        code, checks = examine(capsys, "--data", tmp_path / "named")
+        assert (states(checks), "server" in checks) == (dict.fromkeys(SOUND, "ok"), False)
+    monkeypatch.setenv("LAKELOG_SERVER", "no such")
+    assert main(["doctor"]) == 2
+    assert "the variable LAKELOG_SERVER: 'no such' is no server" in capsys.readouterr().err
 
 
 def test_without_options_it_is_the_place_where_a_server_would_begin(tmp_path: Path, capsys, monkeypatch):
@@ -104,6 +114,11 @@ def test_without_options_it_is_the_place_where_a_server_would_begin(tmp_path: Pa
     assert "./lakelog-data holds nothing yet" in examine(capsys)[1]["root"]["said"]
     monkeypatch.setenv("LAKELOG_DATA", str(tmp_path / "chosen"))
     assert f"{tmp_path}/chosen holds nothing yet" in examine(capsys)[1]["root"]["said"]
+
+
+def test_lines_are_the_text_that_other_commands_have(tmp_path: Path, capsys):
+    assert main(["doctor", "--data", str(tmp_path), "--output", "text"]) == 0
+    assert capsys.readouterr().out.startswith("ok ")
 
 
 def test_what_a_killed_doctor_left_does_not_keep_a_root_from_being_made(tmp_path: Path):

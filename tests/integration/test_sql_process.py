@@ -39,6 +39,8 @@ def test_the_root_is_the_one_that_is_named_or_that_is_here_or_a_server_s(folder:
         assert (named.code, named.said) == (0, {"value": "1"})
         code = call_lakelog("sql", COUNT, cwd=folder, env={"LAKELOG_SERVER": server.url, "LAKELOG_DATA": "absent"}).code
         assert code == WRONG_ROOT
+        address = server.url.removeprefix("http://")
+        assert call_lakelog("sql", COUNT, cwd=tmp_path, env={"LAKELOG_SERVER": address}).code == 0
         server.kill()
         gone = call_main("sql", COUNT, "--server", server.url)
         assert (gone.code, gone.out) == (NOT_NOW, "")
