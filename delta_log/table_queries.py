@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pyarrow as pa
@@ -43,6 +44,12 @@ class TableQueries:
             as_of = "" if version is None else f" as of version {version}"
             raise InvalidRequest(f"{name} cannot be read{as_of}: {_sentence(error)}") from error
         self._engine.register(_quoted(name), table)
+
+    def add_empty(self, name: str, schema: pa.Schema) -> None:
+        """A table of these columns that nothing is in yet."""
+        with TemporaryDirectory(prefix="lakelog-sql-") as folder:
+            # Nothing of it is read, so that it may be gone.
+            self._engine.register(_quoted(name), DeltaTable.create(folder, schema))
 
     def add_view(self, name: str, text: str) -> None:
         """Its text may say what is done with each element of a list, as `x -> …`, which a query may not."""

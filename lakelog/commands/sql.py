@@ -14,6 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from lakelog.commands.rooted import add_root, find_root
+from lakelog.commands.sql_hints import decide_hint, wants_names
 from lakelog.commands.sql_moments import At, assign_moments, parse_at
 from lakelog.terminal.exits import ABSENT, CALLED_WRONGLY, UNUSABLE, Failure
 from lakelog.terminal.showing import WriteRows, write_csv, write_json, write_table
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
     from delta_log import LogReader
     from delta_log.table_queries import TableQueries
 
-WRITERS: Final[dict[str, WriteRows]] = {"table": write_table, "json": write_json, "csv": write_csv}
+#: `text` is what other commands call a table.
+WRITERS: Final[dict[str, WriteRows]] = {
+    "table": write_table,
+    "text": write_table,
+    "json": write_json,
+    "csv": write_csv,
+}
 _FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
 _CHANGES: Final = frozenset(["INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "COPY"])
 #: Batches that are made before they are written.
@@ -39,6 +46,7 @@ relations:
   committed_offsets   what each group has committed last
   group_lag           how far each group is behind
   transactions        the last commits of each transactional id
+SHOW TABLES lists them; "offset" is quoted, as SQL has a use of its own for that word.
 
 examples:
   lakelog sql 'SELECT count(*) AS n FROM orders'
@@ -57,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output",
         choices=WRITERS,
         default="table",
-        help="how to show the rows (default table; json is an object a line)",
+        help="how to show the rows (default table, as is text; json is an object a line)",
     )
     parser.add_argument(
         "--at",
@@ -72,7 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from delta_log import LogReader
-    from delta_log.errors import UnknownTopic
+    from delta_log.errors import InvalidRequest, UnknownTopic
     from delta_log.roots import as_root, read_topic_defaults
     from delta_log.table_history import OutsideHistory
     from delta_log.table_queries import NoSuchTable, TableQueries
@@ -84,13 +92,21 @@ def run(args: argparse.Namespace) -> int:
     # What a server gives to topics by default may be their history, too.
     with LogReader.open(root, topic_defaults=read_topic_defaults(root.store) if args.at else None) as log:
         topics = log.topics()
+        if wants_names(text):
+            WRITERS[args.output](["table"], ([name] for name in _names(topics)), sys.stdout)
+            return 0
         try:
             _have_relations(queries, log, text, topics, args.at)
             WRITERS[args.output](*_rows_of(_aside(queries.query(text))), sys.stdout)
         except (NoSuchTable, UnknownTopic) as error:
-            raise _no_such_table(error.name if isinstance(error, NoSuchTable) else error.topic, topics) from None
+            hint = decide_hint(text, _names(topics), "")
+            raise _no_such_table(error.name if isinstance(error, NoSuchTable) else error.topic, topics, hint) from None
         except OutsideHistory as error:
             raise Failure(str(error), exit_code=UNUSABLE) from None
+        except InvalidRequest as error:
+            if hint := decide_hint(text, _names(topics), str(error)):
+                raise Failure(str(error), hint, exit_code=UNUSABLE) from None
+            raise
     return 0
 
 
@@ -106,6 +122,8 @@ def _check_reads(text: str) -> None:
 def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: list[str], given: Sequence[At]) -> None:
     """Those that the query names, each as of its moment."""
     from consumer_groups.relations import DATAFUSION, Table, names_in, plan_relations
+    from delta_log.errors import UnknownTopic
+    from delta_log.table_queries import NoSuchTable
 
     relations = plan_relations(names_in(text), topics, DATAFUSION)
     try:
@@ -116,17 +134,37 @@ def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: li
         if isinstance(relation, Table):
             at = moments.get(relation.topic)
             version = None if at is None else log.table_version(relation.topic, at)
-            queries.add_table(relation.name, log.table_location(relation.topic), version=version)
+            try:
+                queries.add_table(relation.name, log.table_location(relation.topic), version=version)
+            except (NoSuchTable, UnknownTopic):
+                if relation.topic not in (empty := _server_tables()):
+                    raise
+                queries.add_empty(relation.name, empty[relation.topic])
         else:
             queries.add_view(relation.name, relation.text)
 
 
-def _no_such_table(missing: str, topics: Sequence[str]) -> Failure:
+def _server_tables() -> dict[str, pa.Schema]:
+    """Those that a server makes with the first thing to keep in one; before, nothing is in them."""
+    from consumer_groups.storage import OFFSETS
+    from delta_log.transactions.decisions import TRANSACTIONS
+
+    return {each.name: each.schema for each in (OFFSETS, TRANSACTIONS)}
+
+
+def _names(topics: Sequence[str]) -> list[str]:
+    from consumer_groups.relations import relations_of
+
+    return relations_of(topics, _server_tables())
+
+
+def _no_such_table(missing: str, topics: Sequence[str], hint: str) -> Failure:
     from consumer_groups.relations import COMMITTED, CONSUMER_OFFSETS, LAG, TRANSACTIONS
 
     known = ", ".join([*topics[:_NAMED], *(["…"] if len(topics) > _NAMED else ())]) or "none yet"
     views = f"{CONSUMER_OFFSETS}, {COMMITTED}, {LAG}, {TRANSACTIONS}, and a topic's name with _text"
-    return Failure(f"there is no table {missing}; the topics are: {known}; the views: {views}", exit_code=ABSENT)
+    said = f"there is no table {missing}; the topics are: {known}; the views: {views}"
+    return Failure(said, hint, exit_code=ABSENT)
 
 
 def _aside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -173,6 +173,11 @@ def test_tables_can_be_read_as_of_a_version_each_as_far_back_as_its_history(
         ("SELEC", 7, "SQL error"),
         ("SELECT 1 / 0 FROM orders", 7, "Divide by zero"),
         ("INSERT INTO orders SELECT * FROM orders", 7, "INSERT would"),
+        ("SELECT partition, offset, value FROM orders_text", 7, '; quote "offset", which SQL takes'),
+        ("SELECT * FROM pay-ments.eu", 7, '; quote a name that is no plain word, as FROM "pay-ments.eu"'),
+        ("SELECT * FROM pay-ments.eu_text", 7, '; quote a name that is no plain word, as FROM "pay-ments.eu_text"'),
+        ("SELECT * FROM Big", 5, '; quote a name that is no plain word, as FROM "Big"'),
+        ("SHOW COLUMNS FROM orders", 7, "; DESCRIBE orders shows them"),
     ],
 )
 def test_what_cannot_be_answered_is_one_sentence(
@@ -185,11 +190,29 @@ def test_what_cannot_be_answered_is_one_sentence(
     assert len(err.splitlines()) == 1
 
 
-def test_a_place_without_a_log_and_a_view_without_a_group_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_place_without_a_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "it has no lakelog.json" in ask(tmp_path / "absent", "SELECT 1", capsys)[2]
-    with Log.open(tmp_path / "root"):
-        pass
-    assert "there is no table" in ask(tmp_path / "root", "SELECT * FROM committed_offsets", capsys)[2]
+
+
+def test_what_a_server_has_not_written_yet_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with Log.open(tmp_path / "root") as log:
+        log.create_topic("orders", 1)
+    root = tmp_path / "root"
+    for name in ("transactions", "__transactions", "consumer_offsets", "committed_offsets", "group_lag"):
+        assert rows(root, f"SELECT count(*) AS n FROM {name}", capsys) == [{"n": 0}]
+    assert ask(root, "SELECT * FROM committed_offsets", capsys)[1].split()[:2] == ["group", "topic"]
+
+
+def test_the_relations_there_are_can_be_listed(root: Path, capsys: pytest.CaptureFixture[str]):
+    found = [row["table"] for row in rows(root, "show tables;", capsys)]
+    assert found[:4] == ["Big", "orders", "pay-ments.eu", "Big_text"]
+    for name in found:
+        assert ask(root, f'SELECT * FROM "{name}"', capsys)[0] == 0
+
+
+def test_text_is_the_table_that_other_commands_call_so(root: Path, capsys: pytest.CaptureFixture[str]):
+    query = "SELECT count(*) AS n FROM orders"
+    assert ask(root, query, capsys, "--output", "text") == ask(root, query, capsys)
 
 
 @pytest.mark.parametrize(
