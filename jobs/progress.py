@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final, TextIO
 
 __all__ = ["Progress"]
 
 _CLEAR: Final = "\r\x1b[K"
-_WIDTH: Final = 100
+#: Of a terminal that does not say how wide it is.
+_USUAL: Final = 80
 
 
 class Progress:
@@ -21,7 +23,7 @@ class Progress:
 
     def show(self, line: str) -> None:
         if self._shows:
-            self._stream.write(_CLEAR + line[:_WIDTH])
+            self._stream.write(_CLEAR + line[: self._room()])
             self._stream.flush()
             self._shown = True
 
@@ -30,3 +32,11 @@ class Progress:
             self._stream.write(_CLEAR)
             self._stream.flush()
             self._shown = False
+
+    def _room(self) -> int:
+        """Without the last place of a line, behind which the cursor would go on below."""
+        try:
+            width = os.get_terminal_size(self._stream.fileno()).columns
+        except (OSError, ValueError):
+            width = 0
+        return (width or _USUAL) - 1

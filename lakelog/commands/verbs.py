@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from lakelog.terminal.exits import CALLED_WRONGLY, DONE, NOT_AS_IT_SHOULD_BE, Failure
+from lakelog.terminal.progress import room_on
 from lakelog.terminal.showing import as_json
 
 __all__ = ["TAKES_OVER", "Watching", "add_dry_run", "add_yes", "confirm", "end_with", "tell", "tell_plan"]
 
 #: A part of the plan where nobody can be kept out.
 TAKES_OVER: Final = "take the root over: a server that still runs on it, in its bucket, stops writing"
-_WIDEST: Final = 100
 
 
 def add_dry_run(parser: argparse.ArgumentParser, text: str) -> None:
@@ -67,7 +67,7 @@ class Watching:
 
     def say(self, line: str) -> None:
         if self._out is not None:
-            self._out.write(f"\r\033[K{line[:_WIDEST]}")
+            self._out.write(f"\r\033[K{line[: room_on(self._out)]}")
             self._out.flush()
 
     def __enter__(self) -> Self:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from time import monotonic
 from typing import IO, Final
 
-__all__ = ["Progress", "show_progress", "show_rate", "show_size"]
+__all__ = ["Progress", "room_on", "show_progress", "show_rate", "show_size"]
 
 _EVERY_S: Final = 0.2
 _WIDTH: Final = 30
+#: Of a terminal that does not say how wide it is.
+_USUAL: Final = 80
 _KILO: Final = 1000.0
 
 
@@ -27,13 +30,24 @@ def show_rate(records: int, size: int, seconds: float) -> str:
     return f"{records / took:,.0f} records/s, {size / took / 1e6:.1f} MB/s"
 
 
-def show_progress(done: int, total: int, records: int, seconds: float) -> str:
-    """`total` is 0 where nobody knows it."""
+def room_on(out: IO[str]) -> int:
+    """How many characters a line of this terminal has, without the last: behind that the cursor would go on below."""
+    try:
+        width = os.get_terminal_size(out.fileno()).columns
+    except (OSError, ValueError):
+        width = 0
+    return (width or _USUAL) - 1
+
+
+def show_progress(done: int, total: int, records: int, seconds: float, room: int) -> str:
+    """No longer than `room`. `total` is 0 where nobody knows it."""
     said = f"{records:,} records  {show_size(done)}  {show_rate(records, done, seconds)}"
     if not total:
-        return said
+        return said[:room]
     part = min(1.0, done / total)
-    return f"[{'#' * round(part * _WIDTH):{_WIDTH}}] {part:4.0%}  {said}"
+    said = f"{part:4.0%}  {said}"
+    width = min(_WIDTH, room - len(said) - len("[] "))
+    return f"[{'#' * round(part * width):{width}}] {said}" if width > 0 else said[:room]
 
 
 class Progress:
@@ -54,7 +68,7 @@ class Progress:
         if not self.shown or now - self._told_at < _EVERY_S:
             return
         self._told_at = now
-        line = show_progress(done, self._total, records, now - self._begun)
+        line = show_progress(done, self._total, records, now - self._begun, room_on(self._out))
         self._out.write("\r" + line.ljust(self._width))
         self._out.flush()
         self._width = len(line)

@@ -113,7 +113,7 @@ def test_progress_is_shown_on_a_terminal_alone_and_wiped_away():
         progress.wipe()
         progress.wipe()
     assert hidden.getvalue() == ""
-    assert shown.getvalue() == "\r\x1b[K" + "x" * 100 + "\r\x1b[K"
+    assert shown.getvalue() == "\r\x1b[K" + "x" * 79 + "\r\x1b[K", "of 80 columns, where nobody knows"
 
 
 def a_bin(size: int, files: int = 2) -> Bin:
