@@ -14,7 +14,6 @@ import threading
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +34,6 @@ from tests.support.serving import environment
 from tests.support.stopping_owner import Order, watched
 
 DEADLINE_S = 40.0
-RACES = 5
 #: What a write is made of, and what happens behind it. The number says which time it is.
 STEPS = [
     ("put partition= before", 3),
@@ -206,57 +204,6 @@ def test_a_suspended_owner_of_a_directory_keeps_newcomers_out_until_it_dies(
     with Log.open(order.place) as log:
         (offset,) = log.append("t", [Record(b"new")]).offsets()
         check(log, old, {"new": offset})
-
-
-def test_of_many_who_start_at_once_on_a_bucket_one_goes_on(s3_server: S3Server):
-    """The one with the highest epoch; what the others were told while it started is there."""
-    for _ in range(RACES):
-        place = s3_server.root(f"race/{uuid.uuid4().hex}")
-        with Log.open(place, store_options=s3_server.options) as log:
-            log.create_topic("t")
-        acked: dict[str, int] = {}
-        opened: list[Log] = []
-        together = threading.Barrier(3)
-
-        def start(name: str, together=together, place=place, opened=opened, acked=acked) -> None:
-            together.wait()
-            try:
-                log = Log.open(watched(place, s3_server.options), settings=Settings(upkeep=False))
-                opened.append(log)
-                for number in range(3):
-                    (acked[f"{name}-{number}"],) = log.append("t", [Record(f"{name}-{number}".encode())]).offsets()
-            except NotOwner:
-                pass
-
-        with ThreadPoolExecutor(3) as pool:
-            list(pool.map(start, ["a", "b", "c"]))
-        for log in opened:
-            with suppress(NotOwner):
-                (acked[f"last-{log.epoch}"],) = log.append("t", [Record(f"last-{log.epoch}".encode())]).offsets()
-        assert [value for value in acked if value.startswith("last")] == [f"last-{max(log.epoch for log in opened)}"]
-        for log in opened:
-            log.close()
-        with LogReader.open(place, store_options=s3_server.options) as reader:
-            found = [(record.value or b"").decode() for record in everything(reader, "t")]
-            assert [record.offset for record in everything(reader, "t")] == list(range(len(found)))
-        assert {value: found.index(value) for value in acked} == acked
-        assert len(found) == len(set(found)) == len(acked)
-
-
-def test_of_many_who_start_at_once_on_a_directory_one_is_let_in(tmp_path: Path):
-    for race in range(RACES):
-        together = threading.Barrier(3)
-        opened: list[Log] = []
-
-        def start(_: int, together=together, opened=opened, place=tmp_path / str(race)) -> None:
-            together.wait()
-            with suppress(RootInUse):
-                opened.append(Log.open(place))
-
-        with ThreadPoolExecutor(3) as pool:
-            list(pool.map(start, range(3)))
-        assert len(opened) == 1
-        opened[0].close()
 
 
 def test_a_former_owner_takes_no_table_that_the_newcomer_took_before_him():
