@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from benchmarks.http_servers import Asker, ServerProcess, lakelog_command
 from benchmarks.processes import die, run_fresh, run_until_killed
 from benchmarks.rows import Row, Target, judge, over_turns, percentile
 from benchmarks.sizes import Size
@@ -29,12 +30,18 @@ def run(place: Path, size: Size) -> Iterator[Row]:
     """A transaction is begun, given one request with a record of 100 bytes for each partition, and committed.
 
     `transactions`: whole ones a second, by threads of which each has a transactional id of its own; p50 and p99 are of
-    the commit alone. `transactions.restart`: seconds of opening a root with a thousand that are decided and in no
-    table, imports not counted, and of asking for what became of one.
+    the commit alone. `transactions.http`: the same by `Producer.transaction()` and a server, so by three requests or
+    more; p50 and p99 are of leaving the block, which sends what is left and commits. `transactions.restart`: seconds of
+    opening a root with a thousand that are decided and in no table, imports not counted, and of asking for what became
+    of one.
     """
     for partitions in _PARTITIONS:
         for callers in size.callers[:2]:
             yield _row(place / "root", partitions, callers, size)
+    with ServerProcess(lakelog_command(place / "served"), place / "server.log") as server:
+        for partitions in _PARTITIONS:
+            for callers in size.callers[:2]:
+                yield _row_over_http(server.url, partitions, callers, size)
     yield _restart(place, size)
 
 
@@ -54,7 +61,11 @@ def _row(root: Path, partitions: int, callers: int, size: Size) -> Row:
         if stored != len(taken) * partitions:
             raise RuntimeError(f"{len(taken)} transactions were committed, and {stored} records are there")
         shutil.rmtree(root)
-    row = over_turns(rates, "1/s", name="transactions", params={"partitions": partitions, "callers": callers})
+    return _judged("transactions", rates, commits, partitions, callers)
+
+
+def _judged(name: str, rates: list[float], commits: list[float], partitions: int, callers: int) -> Row:
+    row = over_turns(rates, "1/s", name=name, params={"partitions": partitions, "callers": callers})
     row.p50, row.p99 = percentile(commits, 0.5) * 1000, percentile(commits, 0.99) * 1000
     return judge(row, *ENOUGH)
 
@@ -69,6 +80,51 @@ def _work(log: Log, name: str, partitions: int, end: float) -> list[float]:
         asked = perf_counter()
         log.transactions.commit(begun.id)
         taken.append(perf_counter() - asked)
+    return taken
+
+
+def _row_over_http(url: str, partitions: int, callers: int, size: Size) -> Row:
+    rates: list[float] = []
+    commits: list[float] = []
+    for turn in range(size.turns):
+        topic = f"orders-{partitions}-{callers}-{turn}"
+        with Asker(url) as asker:
+            asker.create_topic(topic, partitions)
+            taken, seconds = run_fresh(_send_by_threads, url, topic, partitions, callers, size.seconds)
+            rates.append(len(taken) / seconds)
+            commits += taken
+            stored = sum(asker.end_offsets(topic))
+            if stored != len(taken) * partitions:
+                raise RuntimeError(f"{len(taken)} transactions were committed, and {stored} records are there")
+            asker.delete_topic(topic)
+    return _judged("transactions.http", rates, commits, partitions, callers)
+
+
+def _send_by_threads(url: str, topic: str, partitions: int, callers: int, seconds: float) -> tuple[list[float], float]:
+    """How long each block took to be left, and all of it together."""
+    import lakelog  # noqa: F401, PLC0415 - before it counts
+
+    with ThreadPoolExecutor(callers) as threads:
+        began = perf_counter()
+        done = [
+            threads.submit(_send, url, topic, f"{topic}-{number}", partitions, began + seconds)
+            for number in range(callers)
+        ]
+        return [each for one in done for each in one.result()], perf_counter() - began
+
+
+def _send(url: str, topic: str, name: str, partitions: int, end: float) -> list[float]:
+    """At least one."""
+    from lakelog import Producer  # noqa: PLC0415 - in the process that needs it
+
+    taken: list[float] = []
+    with Producer({"bootstrap.servers": url, "transactional.id": name}) as producer:
+        while not taken or perf_counter() < end:
+            with producer.transaction():
+                for index in range(partitions):
+                    producer.send(topic, _VALUE, partition=index)
+                asked = perf_counter()
+            taken.append(perf_counter() - asked)
     return taken
 
 
