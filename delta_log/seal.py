@@ -9,6 +9,7 @@ whoever reads all of it. Older files say nothing of what is before: `lkl1` and t
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 import google_crc32c
@@ -22,6 +23,7 @@ _END_SIZE: Final = 8
 #: What is read of a file's end at once; most footers fit.
 _END_GUESS: Final = 32 * 1024
 _BLOCK: Final = 1024 * 1024
+_WRONG: Final = "it is not what was written: its checksum is wrong"
 
 
 def seal(data: pa.Buffer, before: int = 0) -> pa.Buffer:
@@ -54,13 +56,25 @@ def sealed_footer(source: pa.NativeFile, *, whole: bool = False, needed: bool = 
     sound = marks[8:] == zlib.crc32(footer).to_bytes(4, "little")
     if sound and marks.startswith(_WHOLE):
         if whole and _checksum_of(source, size - length) != int.from_bytes(marks[4:8], "little"):
-            raise ValueError("it is not what was written: its checksum is wrong")
+            raise ValueError(_WRONG)
         return footer
     if sound and marks[4:8] == _OLDER:
         return footer
     if needed or sound or marks.startswith(_WHOLE) or marks[4:8] == _OLDER:
         raise ValueError("its footer is not what was written")
     return b""
+
+
+def sealed_parts(source: pa.NativeFile, size: int) -> Iterator[bytes]:
+    """All of a file, so many bytes at a time; ValueError, behind the last of them at latest, for what is damaged."""
+    at = source.size() - len(sealed_footer(source)) - _SIZE
+    marks, known = source.read_at(_SIZE, at), 0
+    for position in range(0, source.size(), size):
+        part = source.read_at(size, position)
+        known = checksum_on(known, part[: max(0, at - position)])
+        yield part
+    if marks.startswith(_WHOLE) and known != int.from_bytes(marks[4:8], "little"):
+        raise ValueError(_WRONG)
 
 
 def _checksum_of(source: pa.NativeFile, length: int) -> int:

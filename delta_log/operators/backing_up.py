@@ -2,29 +2,26 @@
 
     data files  →  | the copy is closed |  logs of the tables, what the journal alone has, as commits  →  | it is open |
 
-Data files never change, so those that are there are not copied again. A copy that is complete has no journal: it is as
-a root after a clean stop, and a server is started on it as on any. It keeps the cluster id, and its epochs begin far
-above those of the original, so that what one of the two wrote is never taken for the other's.
+A copy that is complete has no journal: it is as a root after a clean stop, and a server is started on it as on any. It
+keeps the cluster id, and its epochs begin far above those of the original, so that what one of the two wrote is never
+taken for the other's.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import pyarrow as pa
 
 from delta_log.catalog import TOPICS
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import Corruption, InvalidRequest, NotOwner, StorageRefused
+from delta_log.errors import Corruption, InvalidRequest, NotOwner
 from delta_log.operators.backup_report import (
     BackupProgress,
     BackupReport,
-    FileToCopy,
     TableCopy,
     misfits,
     table_copy,
@@ -36,6 +33,7 @@ from delta_log.operators.completing_copy import (
     write_epoch,
     write_tables,
 )
+from delta_log.operators.copying_files import CopiedFiles, FilesToCopy, copy_files, foresee
 from delta_log.operators.cutting import Cut, newest_epoch, take_cut
 from delta_log.operators.journal_look import read_if_there
 from delta_log.operators.table_look import open_live
@@ -45,18 +43,20 @@ from delta_log.stores import Store
 BACKUP_FILE: Final = "backup.json"
 #: An original is not opened so often, and a copy of a copy has room.
 EPOCH_STEP: Final = 1_000_000
-_CUTS: Final = 10
-_PART: Final = 4 * 1024 * 1024
 
 
 class _Marker(msgspec.Struct, frozen=True):
-    """What a copy says of itself. `epoch` is the last of whoever made it: a higher one was started on it since."""
+    """What a copy says of itself. `epoch` is the last of whoever made it: a higher one was started on it since.
+
+    `damaged` are the files that may not be what was written.
+    """
 
     cluster_id: str
     run: str
     complete: bool
     epoch: int
     taken_ms: int = 0
+    damaged: tuple[str, ...] = ()
 
 
 def backup(
@@ -84,21 +84,28 @@ def backup(
 
     cut = take()
     epoch = max((cut.epoch // EPOCH_STEP + 1) * EPOCH_STEP, marker.epoch - 1 if marker is not None else 0)
+    suspect = set(marker.damaged) if marker is not None else set[str]()
     if dry_run:
-        return _report(source, place, cut, _to_copy(cut, place.store), [], dry_run=True)
+        return _report(source, place, foresee(source.store, place.store, cut, take, suspect), dry_run=True)
     run = _Marker(info.cluster_id, uuid.uuid4().hex, complete=False, epoch=epoch + 1, taken_ms=source.store.now_ms())
-    _put_marker(place.store, run)
+    _put_marker(place.store, run, suspect)
     probe("backup.begun")
-    cut, copied, missing = _copy_files(source.store, place.store, cut, take, progress, probe)
+
+    def doubt(suspect: set[str]) -> None:
+        _check_ours(place, run)
+        _put_marker(place.store, run, suspect)
+
+    copied = copy_files(FilesToCopy(source.store, place.store, take, doubt, progress, probe), cut, suspect)
+    cut = copied.cut
     close_copy(place)
     probe("backup.closed")
     write_tables(place.store, cut, probe)
     write_epoch(place.store, epoch, cut.defaults)
     probe("backup.tables_written")
     complete_copy(place, cut, probe)
-    report = _report(source, place, cut, copied, missing, dry_run=False)
+    report = _report(source, place, copied, dry_run=False)
     delete_unnamed(place.store, probe)
-    _open_copy(place, cut, run)
+    _open_copy(place, copied, run)
     return report
 
 
@@ -121,83 +128,9 @@ def _check_target(source: Root, place: Root, cluster_id: str) -> _Marker | None:
     return marker
 
 
-def _to_copy(cut: Cut, target: Store) -> list[FileToCopy]:
-    """The data files that are not in the target yet."""
-    wanted: list[FileToCopy] = []
-    for table in cut.tables:
-        there: dict[str, int] = {}
-        for directory in {file.path.rpartition("/")[0] for file in table.state.all_files()}:
-            listed = target.list(f"{table.directory}/{directory}".rstrip("/"))
-            there |= {f"{directory}/{entry.name}".lstrip("/"): entry.size for entry in listed}
-        wanted += [
-            FileToCopy(table.name, f"{table.directory}/{file.path}", file.size)
-            for file in table.state.all_files()
-            if there.get(file.path) != file.size
-        ]
-    return wanted
-
-
-def _copy_files(
-    source: Store,
-    target: Store,
-    cut: Cut,
-    take: Callable[[], Cut],
-    progress: Callable[[BackupProgress], None],
-    at: Probe,
-) -> tuple[Cut, list[FileToCopy], list[str]]:
-    """Until all files of one moment are there: those of an earlier one may be deleted while we copy."""
-    done: list[FileToCopy] = []
-    gone: set[str] = set()
-    for _ in range(_CUTS):
-        wanted = [file for file in _to_copy(cut, target) if file.path not in gone]
-        copied = _copy_all(source, target, wanted, progress, at)
-        done += copied
-        went = {file.path for file in wanted} - {file.path for file in copied}
-        if not went:
-            return cut, done, sorted(gone & _named(cut))
-        cut = take()
-        gone |= went & _named(cut)
-    raise StorageRefused("a copy of the root", "its files move faster than they can be copied; try again")
-
-
-def _named(cut: Cut) -> set[str]:
-    return {f"{table.directory}/{file.path}" for table in cut.tables for file in table.state.all_files()}
-
-
-def _copy_all(
-    source: Store, target: Store, wanted: Sequence[FileToCopy], progress: Callable[[BackupProgress], None], at: Probe
-) -> list[FileToCopy]:
-    """Those of them that were still there."""
-    done: list[FileToCopy] = []
-    size, all_bytes = 0, sum(file.size for file in wanted)
-    for number, file in enumerate(wanted):
-        progress(BackupProgress(file.path, number, len(wanted), size, all_bytes))
-        size += file.size
-        if _copy(source, target, file):
-            done.append(file)
-        at("backup.file_copied")
-    return done
-
-
-def _copy(source: Store, target: Store, file: FileToCopy) -> bool:
-    try:
-        opened = source.open_input(file.path)
-    except FileNotFoundError:
-        return False
-    with closing(opened):
-        target.put_parts(file.path, _parts(opened))
-    return True
-
-
-def _parts(opened: pa.NativeFile) -> Iterator[bytes]:
-    while part := opened.read(_PART):
-        yield part
-
-
-def _report(
-    source: Root, place: Root, cut: Cut, copied: list[FileToCopy], missing: list[str], *, dry_run: bool
-) -> BackupReport:
-    tables = [table_copy(table, cut.journal, copied) for table in cut.tables]
+def _report(source: Root, place: Root, copied: CopiedFiles, *, dry_run: bool) -> BackupReport:
+    cut = copied.cut
+    tables = [table_copy(table, cut.journal, copied.files) for table in cut.tables]
     for copy in tables:
         if not dry_run and copy.name not in cut.left_out:
             _check_ends(place.store, copy)
@@ -206,10 +139,14 @@ def _report(
         place.store.location,
         tuple(tables),
         tuple(sorted(cut.left_out.items())),
-        tuple(missing),
-        (*cut.journal.found.damage, *misfits(cut)),
+        tuple(copied.missing),
+        (*cut.journal.found.damage, *misfits(cut), *_as_written(copied.damage)),
         dry_run,
     )
+
+
+def _as_written(damage: dict[str, str]) -> list[str]:
+    return [f"{path} as it was written: {why}" for path, why in sorted(damage.items())]
 
 
 def _check_ends(target: Store, copy: TableCopy) -> None:
@@ -220,14 +157,19 @@ def _check_ends(target: Store, copy: TableCopy) -> None:
         raise Corruption(f"{target.location}/{TOPICS}/{copy.name}", f"it ends at {ends}, not {copy.ends}")
 
 
-def _open_copy(place: Root, cut: Cut, run: _Marker) -> None:
-    """The last step: from here on it is a root. NotOwner where somebody else began to copy there meanwhile."""
+def _open_copy(place: Root, copied: CopiedFiles, run: _Marker) -> None:
+    """The last step: from here on it is a root."""
+    _check_ours(place, run)
+    _put_marker(place.store, msgspec.structs.replace(run, complete=True), copied.suspect)
+    place.store.put(ROOT_FILE, encode_info(copied.cut.info))
+
+
+def _check_ours(place: Root, run: _Marker) -> None:
+    """NotOwner where somebody else began to copy there meanwhile."""
     raw = read_if_there(place.store, BACKUP_FILE)
     if raw is None or msgspec.json.decode(raw, type=_Marker).run != run.run:
         raise NotOwner(f"another backup to {place.store.location} was begun meanwhile")
-    _put_marker(place.store, msgspec.structs.replace(run, complete=True))
-    place.store.put(ROOT_FILE, encode_info(cut.info))
 
 
-def _put_marker(target: Store, marker: _Marker) -> None:
-    target.put(BACKUP_FILE, msgspec.json.encode(marker))
+def _put_marker(target: Store, marker: _Marker, damaged: set[str]) -> None:
+    target.put(BACKUP_FILE, msgspec.json.encode(msgspec.structs.replace(marker, damaged=tuple(sorted(damaged)))))

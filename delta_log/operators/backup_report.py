@@ -65,7 +65,8 @@ class BackupReport:
     """What a backup is to copy, or did; `str` is what there is to print.
 
     `left_out` are tables that are not in the copy, with the reasons; `missing` data files that the original lost, so
-    that the copy lacks them, too; `damage` what the journal could not give any more.
+    that the copy lacks them, too; `damage` what the journal could not give any more, and files that are not what was
+    written, in the original and so in the copy.
     """
 
     location: str

@@ -12,7 +12,7 @@ from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
 from delta_log.parquet import encode_groups, encode_parquet, read_file, read_parts, read_row_groups, time_bounds
 from delta_log.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES
-from delta_log.seal import sealed_footer
+from delta_log.seal import sealed_footer, sealed_parts
 from delta_log.stores import MemoryStore
 from delta_log.topic_config import ParquetCodec, TopicConfig
 
@@ -117,6 +117,17 @@ def test_no_damage_to_any_byte_is_overlooked_by_who_reads_all_of_them(bit: int):
             read_file(store, "file", FILE_SCHEMA)
         with pytest.raises(Corruption):
             list(read_parts(store, "file", FILE_SCHEMA.names, 1 << 40, whole=True))
+        with pytest.raises(ValueError, match="not what was written"):
+            list(sealed_parts(store.open_input("file"), len(data)))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 1 << 20])
+def test_a_file_that_is_copied_in_parts_is_all_there_and_vouched_for(size: int):
+    store, data = stored(rows(*range(20)))
+    assert b"".join(sealed_parts(store.open_input("file"), size)) == data
+    for damaged in (data[:40] + b"?" + data[41:], data[:-1], data[: len(data) // 2], b""):
+        with pytest.raises(ValueError, match="not what was written"):
+            list(sealed_parts(pa.BufferReader(damaged), size))
 
 
 def test_a_file_that_was_written_in_parts_has_the_same_checksums():
