@@ -9,7 +9,7 @@ again, and is known to. Only the present owner may, as with a commit. It must no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from consumer_groups.commits import check_owner, check_partition
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
 from consumer_groups.errors import NotOpen, PartitionUnavailable, PollOverdue
-from consumer_groups.letters import dead_letter_topic
+from consumer_groups.letters import dead_letter_topics
 from consumer_groups.membership import asking
 from consumer_groups.offset_records import beneath, put_offset
 from consumer_groups.presence import Heard
@@ -46,10 +46,13 @@ class GiveUp:
 
 
 class Open(NamedTuple):
-    """What is not marked yet, by the topic it lies in, with how often it was delivered; and where letters go."""
+    """What is not marked yet, by the topic it lies in, with how often it was delivered.
+
+    Letters go to the first of these topics; what that cannot take, to the next.
+    """
 
     attempts: Mapping[tuple[str, Spot], int]
-    to: str
+    to: tuple[str, ...]
 
 
 class Outdated(Exception):
@@ -75,19 +78,27 @@ def plan_giving_up(group: Group, command: GiveUp, cluster: Cluster, offsets: Off
             raise NotOpen(group.name, *partition, offset, least, known.end_offset - 1)
         attempts = group.attempts_at(topic.topic_id, partition.partition).of(offset)
         found[topic.topic_id, spot] = attempts + (not command.spoiled)
-    return Open(found, dead_letter_topic(group.name, member.options.dead_letter_topic))
+    return Open(found, dead_letter_topics(group.name, member.options.dead_letter_topic))
 
 
 def decide_giving_up(
-    group: Group, command: GiveUp, planned: Open, cluster: Cluster, offsets: Offsets, now_ms: int
+    group: Group,
+    command: GiveUp,
+    planned: Open,
+    cluster: Cluster,
+    offsets: Offsets,
+    now_ms: int,
+    *,
+    filled: Collection[str] = (),
 ) -> Decision[None]:
-    """Exactly what was planned, as its letters are stored with it."""
+    """Exactly what was planned, as its letters are stored with it, in the topics that are `filled` by it."""
     found = plan_giving_up(group, command, cluster, offsets)
     if (found.attempts.keys(), found.to) != (planned.attempts.keys(), planned.to):
         raise Outdated
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(command.member_id, now_ms))
-    draft.note_dead_letters(found.to)
+    for topic in (found.to[0], *filled):
+        draft.note_dead_letters(topic)
     given_up: dict[tuple[TopicPartition, str], set[int]] = {}
     for topic_id, (partition, offset) in found.attempts:
         given_up.setdefault((partition, topic_id), set()).add(offset)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster, Offsets
@@ -24,11 +24,23 @@ from consumer_groups.giving_up import GiveUp, Open, Outdated, Spot, decide_givin
 from consumer_groups.last_tries import Spoiled
 from consumer_groups.letters import Letter, Origin, configs_for_letters, without_value
 from consumer_groups.state import Group
-from delta_log import Log, Prepared, Record
-from delta_log.errors import Closed, OffsetOutOfRange, RecordTooLarge, TopicExists, UnknownTopic
+from delta_log import LakelogError, Log, Prepared, Record
+from delta_log.errors import (
+    Closed,
+    Corruption,
+    InvalidRecord,
+    InvalidRequest,
+    OffsetOutOfRange,
+    RecordTooLarge,
+    TopicClosed,
+    TopicExists,
+    UnknownTopic,
+)
 
 T = TypeVar("T")
 _ANY_SIZE: Final = 1
+#: So often it is tried whether there is a topic for a letter by now.
+_AGAIN_MS: Final = 10_000
 _log: Final = logging.getLogger("lakelog")
 
 
@@ -38,6 +50,22 @@ class Topics(Protocol):
     @property
     def cluster(self) -> Cluster: ...
     async def topics_changed(self) -> None: ...
+
+
+class Filled(NamedTuple):
+    """Letters of these records, in their order, for one topic."""
+
+    topic: str
+    spots: Sequence[Spot]
+    prepared: Prepared
+
+
+class _Tried(NamedTuple):
+    """What a topic takes, and what it does not, with the reason of the last."""
+
+    filled: Sequence[Filled]
+    refused: Mapping[Spot, Letter]
+    why: LakelogError | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +94,8 @@ class Lettering:
         self._offsets = offsets
         self._clock_ms = clock_ms
         self._threads = threads
+        #: when to try again what no topic could take
+        self._again_ms: dict[tuple[str, Spot], int] = {}
 
     async def give_up(self, group: str, command: GiveUp) -> Decision[tuple[GivenUp, ...]]:
         """Durable when it returns: all of them, or none. What was given up before stays as it is."""
@@ -75,58 +105,78 @@ class Lettering:
             )
             planned = looked.reply
             letters = await self._run(partial(self._read_letters, group, planned, command.reasons))
-            prepared = await self._prepare(planned.to, letters, group)
+            filled = await self._prepare(planned.to, letters, group)
             with suppress(Outdated):
-                return await self._store(group, command, planned, list(letters), prepared)
+                return await self._store(group, command, planned, filled)
 
-    async def give_up_spoiled(self, group: str, member_id: str, spoiled: tuple[Spoiled, ...]) -> None:
-        """What a poll found to be delivered too often. Whoever reads it meanwhile sees to it instead."""
-        reasons = {
-            Spot(each.partition, each.offset): f"delivered {each.attempts} times, and never done with"
-            for each in spoiled
-        }
-        with suppress(Fenced, NotOpen, UnknownInstance):
-            decision = await self.give_up(group, GiveUp(member_id, reasons, spoiled=True))
-            self._durable.meter.given_up += len(decision.reply)
-            for given_up in decision.reply:
-                _log.warning(
-                    "group %s gave up offset %d of %s: %s; the letter: %s",
-                    group, given_up.spot.offset, given_up.spot.partition, reasons[given_up.spot], given_up.letter,
+    async def give_up_spoiled(
+        self, group: str, member_id: str, spoiled: tuple[Spoiled, ...]
+    ) -> frozenset[TopicPartition]:
+        """What a poll found to be delivered too often. Whoever reads it meanwhile sees to it instead.
+
+        Answers where that has to wait: no topic can take the letter as things are, and without one nothing is passed.
+        """
+        waits: set[TopicPartition] = set()
+        for each in spoiled:
+            spot, now_ms = Spot(each.partition, each.offset), self._clock_ms()
+            if now_ms < self._again_ms.get((group, spot), now_ms):
+                waits.add(each.partition)
+                continue
+            self._again_ms.pop((group, spot), None)
+            try:
+                with suppress(Fenced, NotOpen, UnknownInstance):
+                    await self._give_up_spoiled(group, member_id, spot, each.attempts)
+            except (InvalidRequest, TopicClosed, Corruption) as error:
+                waits.add(each.partition)
+                self._again_ms[group, spot] = now_ms + _AGAIN_MS
+                _log.error(
+                    "group %s cannot give up offset %d of %s, and waits there: no topic can take the letter: %s",
+                    group, spot.offset, spot.partition, error,
                 )  # fmt: skip
+        return frozenset(waits)
+
+    async def _give_up_spoiled(self, group: str, member_id: str, spot: Spot, attempts: int) -> None:
+        why = f"delivered {attempts} times, and never done with"
+        decision = await self.give_up(group, GiveUp(member_id, {spot: why}, spoiled=True))
+        (given_up,) = decision.reply
+        self._durable.meter.given_up += 1
+        _log.warning(
+            "group %s gave up offset %d of %s: %s; the letter: %s",
+            group, spot.offset, spot.partition, why, given_up.letter,
+        )  # fmt: skip
 
     def _look(self, known: Group, command: GiveUp) -> Decision[Open]:
         planned = plan_giving_up(known, command, self._topics.cluster, self._offsets)
         return Decision(known.name, planned, known.generation)
 
     async def _store(
-        self, group: str, command: GiveUp, planned: Open, copied: list[Spot], prepared: list[Prepared]
+        self, group: str, command: GiveUp, planned: Open, filled: Sequence[Filled]
     ) -> Decision[tuple[GivenUp, ...]]:
         letters: dict[Spot, Spot] = {}
         if planned.attempts:
-            asked = Asked(group, lambda known: self._decide(known, command, planned), command.member_id)
-            (decision,), answers = await self._durable.do_beside([asked], prepared)
-            places = [
-                Spot(TopicPartition(planned.to, number), offset)
-                for answer in answers
-                for number, offset in zip(answer.partitions, answer.offsets(), strict=True)
-            ]
-            letters = dict(zip(copied, places, strict=True))
+            topics = [each.topic for each in filled]
+            asked = Asked(group, lambda known: self._decide(known, command, planned, topics), command.member_id)
+            (decision,), answers = await self._durable.do_beside([asked], [each.prepared for each in filled])
+            letters = {
+                spot: Spot(TopicPartition(each.topic, number), offset)
+                for each, answer in zip(filled, answers, strict=True)
+                for spot, number, offset in zip(each.spots, answer.partitions, answer.offsets(), strict=True)
+            }
             generation = decision.generation
         else:
             generation = self._durable.groups.get(group).generation
         given_up = tuple(GivenUp(spot, letters.get(spot)) for spot in command.reasons)
         return Decision(group, given_up, generation)
 
-    def _decide(self, known: Group, command: GiveUp, planned: Open) -> Decision[None]:
-        return decide_giving_up(known, command, planned, self._topics.cluster, self._offsets, self._clock_ms())
+    def _decide(self, known: Group, command: GiveUp, planned: Open, filled: Sequence[str]) -> Decision[None]:
+        cluster, now_ms = self._topics.cluster, self._clock_ms()
+        return decide_giving_up(known, command, planned, cluster, self._offsets, now_ms, filled=filled)
 
     def _read_letters(self, group: str, planned: Open, reasons: Mapping[Spot, str]) -> dict[Spot, Letter]:
-        """Without what is compacted away, and what is a dead letter there already. Run in a thread."""
+        """Without what is compacted away. Run in a thread."""
         letters: dict[Spot, Letter] = {}
         for (topic_id, spot), attempts in planned.attempts.items():
             (topic, number), offset = spot
-            if topic == planned.to:
-                continue
             try:
                 fetched = self._log.read(topic, number, offset, max_records=1, max_bytes=_ANY_SIZE)
             except OffsetOutOfRange as error:
@@ -142,22 +192,45 @@ class Lettering:
                     )
         return letters
 
-    async def _prepare(self, to: str, letters: dict[Spot, Letter], group: str) -> list[Prepared]:
-        """In a topic that is made where there is none. What is too large for it goes without its content."""
-        spots = list(letters)
-        while spots:
+    async def _prepare(self, topics: Sequence[str], letters: Mapping[Spot, Letter], group: str) -> list[Filled]:
+        """For each topic what goes there: what one cannot take is for the next; raises where none can."""
+        filled: list[Filled] = []
+        why: LakelogError | None = None
+        for topic in topics:
+            tried = await self._prepare_for(topic, letters, group)
+            filled += tried.filled
+            letters, why = tried.refused, tried.why
+        if why is not None:
+            raise why
+        return filled
+
+    async def _prepare_for(self, to: str, letters: Mapping[Spot, Letter], group: str) -> _Tried:
+        """In a topic that is made where there is none. What is too large for it goes without its content.
+
+        What lies there itself is a dead letter already.
+        """
+        left = {spot: letter for spot, letter in letters.items() if spot.partition.topic != to}
+        refused: dict[Spot, Letter] = {}
+        why: LakelogError | None = None
+        while left:
+            spots = list(left)
             try:
                 partitions = await self._run(lambda: self._log.describe_topic(to).partitions)
-                records = [_as_record(spot, letters[spot], group, partitions) for spot in spots]
-                return [await self._log.prepare_async(to, records)]
+                records = [_as_record(spot, left[spot], group, partitions) for spot in spots]
+                return _Tried([Filled(to, spots, await self._log.prepare_async(to, records))], refused, why)
             except UnknownTopic:
-                await self._make_topic(to, spots[0].partition.topic)
-            except RecordTooLarge as error:
-                large = letters[spots[error.index]]
-                if large.left_out:
-                    raise
-                letters[spots[error.index]] = without_value(large)
-        return []
+                try:
+                    await self._make_topic(to, spots[0].partition.topic)
+                except TopicExists as error:
+                    return _Tried([], dict(letters), error)
+            except InvalidRecord as error:
+                spot = spots[error.index]
+                if isinstance(error, RecordTooLarge) and not left[spot].left_out:
+                    left[spot] = without_value(left[spot])
+                else:
+                    del left[spot]
+                    refused[spot], why = letters[spot], error
+        return _Tried([], refused, why)
 
     async def _make_topic(self, to: str, of: str) -> None:
         """As many partitions as the topic has whose letters come first."""

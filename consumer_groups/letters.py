@@ -15,7 +15,15 @@ from typing import Any, Final, NamedTuple
 from delta_log.errors import InvalidName
 from delta_log.names import check_topic_name
 
-__all__ = ["Letter", "Origin", "configs_for_letters", "dead_letter_topic", "origin_of", "without_value"]
+__all__ = [
+    "Letter",
+    "Origin",
+    "configs_for_letters",
+    "dead_letter_topic",
+    "dead_letter_topics",
+    "origin_of",
+    "without_value",
+]
 
 _PREFIX: Final = "lakelog.dlq."
 _SUFFIX: Final = ".dlq"
@@ -82,14 +90,23 @@ def origin_of(headers: Iterable[Mapping[str, Any]] | None, topic: str, group: st
 
 
 def dead_letter_topic(group: str, named: str | None = None) -> str:
-    """Where dead letters go. A group that no topic can be named after is told apart by a digest."""
-    name = named or group + _SUFFIX
+    """Where dead letters go."""
+    return dead_letter_topics(group, named)[0]
+
+
+def dead_letter_topics(group: str, named: str | None = None) -> tuple[str, ...]:
+    """What the first cannot take is for the next; the last has a digest: no group is kept from letters by its name."""
+    left = _UNFIT.sub("_", group).lstrip("_.-")[:_MOST_LEFT] or "group"
+    apart = f"{left}-{sha256(group.encode()).hexdigest()[:_DIGITS]}{_SUFFIX}"
+    return tuple(dict.fromkeys(name for name in (named, group + _SUFFIX, apart) if name and _is_name(name)))
+
+
+def _is_name(name: str) -> bool:
     try:
         check_topic_name(name)
     except InvalidName:
-        left = _UNFIT.sub("_", group).lstrip("_.-")[:_MOST_LEFT] or "group"
-        return f"{left}-{sha256(group.encode()).hexdigest()[:_DIGITS]}{_SUFFIX}"
-    return name
+        return False
+    return True
 
 
 def configs_for_letters(largest: int) -> dict[str, str | int]:

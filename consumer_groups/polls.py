@@ -101,7 +101,7 @@ class Polls:
         cluster: Callable[[], Cluster],
         clock_ms: Callable[[], int],
         threads: Executor,
-        give_up: Callable[[str, str, tuple[Spoiled, ...]], Awaitable[None]],
+        give_up: Callable[[str, str, tuple[Spoiled, ...]], Awaitable[frozenset[TopicPartition]]],
     ) -> None:
         self._durable = durable
         self._log = log
@@ -198,7 +198,10 @@ class Polls:
             await self._sleep(wait.wake, waits, pause_s)
 
     async def _plan(self, group: str, asked: Poll) -> FetchPlan:
-        """Where to read; times are looked up first, once, and what is spoiled is out of the way."""
+        """Where to read; times are looked up first, once, and what is spoiled is out of the way.
+
+        Where it cannot be put out of the way for now, nothing is read.
+        """
         command = Fetch(asked.member_id, asked.paused)
         plan = await self._fetch(group, command)
         if plan.lookups:
@@ -207,7 +210,8 @@ class Polls:
             command = Fetch(asked.member_id, asked.paused, found)
             plan = await self._fetch(group, command)
         while plan.spoiled:
-            await self._give_up(group, asked.member_id, plan.spoiled)
+            waits = await self._give_up(group, asked.member_id, plan.spoiled)
+            command = replace(command, paused=command.paused | waits)
             plan = await self._fetch(group, command)
         return plan
 

@@ -2,19 +2,22 @@
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from consumer_groups import lettering
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.commits import Commit, Commitment, Seek
 from consumer_groups.coordinator import Coordinator
 from consumer_groups.errors import NotOpen, PartitionNotOwned, StaleGeneration
 from consumer_groups.giving_up import GiveUp, Spot
 from consumer_groups.lettering import GivenUp
+from consumer_groups.letters import dead_letter_topics
 from consumer_groups.membership import Leave
 from consumer_groups.reading import Room
 from delta_log import Log, Record
-from delta_log.errors import StorageRefused
+from delta_log.errors import InvalidRecord, StorageRefused
 from tests.support.coordinating import coordinating, join, poll
 from tests.support.logs import Place, everything
 from tests.support.loops import in_loop
@@ -281,6 +284,98 @@ async def test_a_letter_that_its_topic_cannot_take_says_where_it_is_to_be_found(
     (_, large, said), (_, small, _) = letters(log, "small")
     assert (large, small) == (None, b"small")
     assert (said["lakelog.dlq.offset"], said["lakelog.dlq.left_out"]) == (b"0", b"key, value and headers")
+
+
+UNFIT: dict[str, dict[str, Any]] = {"compacted": {"cleanup.policy": "compact"}, "tiny": {"max.message.bytes": 200}}
+
+
+def make_unfit(log: Log, *names: str) -> None:
+    for name in names:
+        log.create_topic(name, config=UNFIT["compacted"])
+
+
+@pytest.mark.parametrize("dead", ["compacted", "tiny", "T"])
+@in_loop
+async def test_a_letter_that_the_named_topic_cannot_take_is_in_that_of_the_group(place: Place, dead: str):
+    """Compacted it takes no record without a key, tiny not even the headers, and `T` cannot be made beside `t`."""
+    log = begin(place, 3)
+    log.append("t", [Record(b"3", b"key", partition=0)])
+    if dead in UNFIT:
+        log.create_topic(dead, config=UNFIT[dead])
+    async with coordinating(log) as groups:
+        await ann(groups, dead_letter_topic=dead)
+        await poll(groups, "ann")
+        given_up = {each.spot.offset: each.letter for each in await give_up(groups, 0, 1, 3)}
+        to = dead if dead == "compacted" else DEAD
+        assert given_up == {
+            0: Spot(TopicPartition(DEAD, 0), 0), 1: Spot(TopicPartition(DEAD, 0), 1),
+            3: Spot(TopicPartition(to, 0), 0 if to == dead else 2),
+        }  # fmt: skip
+        assert [(number, value) for number, value, _ in letters(log)][:2] == [(0, b"0"), (1, b"1")]
+        assert await give_up(groups, 0) == (GivenUp(Spot(ONE, 0), None),)
+        assert groups._durable.groups.get("g").dead_letter_topics == (dead, DEAD)
+    await asyncio.to_thread(place.crash)
+    log = place.open()
+    async with coordinating(log) as groups:
+        await groups.leave("g", Leave("ann"))
+        await ann(groups, "bob")
+        assert (await poll(groups, "bob"))[ONE] == [b"2"]
+        assert groups._durable.groups.get("g").dead_letter_topics == (dead, DEAD)
+
+
+@pytest.mark.parametrize("dead", ["compacted", "tiny", "T"])
+@in_loop
+async def test_a_record_that_kills_its_readers_keeps_nobody_whose_topic_cannot_take_it(place: Place, dead: str):
+    log = begin(place, 3)
+    if dead in UNFIT:
+        log.create_topic(dead, config=UNFIT[dead])
+    async with coordinating(log) as groups:
+        for name in ("bob", "eve"):
+            await ann(groups, name, max_delivery_attempts=2, dead_letter_topic=dead)
+            assert (await poll(groups, name, room=Room(1, 1 << 20)))[ONE] == [b"0"]
+            await groups.leave("g", Leave(name, failed=True))
+        await ann(groups, max_delivery_attempts=2, dead_letter_topic=dead)
+        assert [each for _ in range(2) for each in (await poll(groups, "ann")).get(ONE, [])] == [b"1", b"2"]
+        assert origins(log) == [0]
+
+
+@in_loop
+async def test_what_lies_in_the_next_topic_for_letters_is_not_copied_there_once_more(place: Place):
+    log = begin(place)
+    log.create_topic("compacted", config=UNFIT["compacted"])
+    log.create_topic(DEAD)
+    log.append(DEAD, [Record(b"a letter")])
+    there = TopicPartition(DEAD, 0)
+    async with coordinating(log) as groups:
+        await join(groups, "ann", "t", DEAD, auto_commit_enable=False, dead_letter_topic="compacted")
+        await poll(groups, "ann")
+        given_up = (await groups.give_up("g", GiveUp("ann", {Spot(there, 0): "bad"}))).reply
+        assert given_up == (GivenUp(Spot(there, 0), None),)
+        assert log.offsets(DEAD, 0).end_offset == 1
+
+
+@in_loop
+async def test_where_no_topic_can_take_a_letter_the_record_stays_and_other_partitions_go_on(place: Place):
+    log = begin(place, 3, partitions=2)
+    log.append("t", [Record(b"other", partition=1)])
+    *_, last = topics = dead_letter_topics("g", "compacted")
+    make_unfit(log, *topics)
+    with mock.patch.object(lettering, "_AGAIN_MS", 0):
+        async with coordinating(log) as groups:
+            for name in ("bob", "eve"):
+                await ann(groups, name, max_delivery_attempts=2, dead_letter_topic="compacted")
+                await groups.seek("g", Seek(name, {TopicPartition("t", 1): 1}))
+                assert (await poll(groups, name, room=Room(1, 1 << 20))) == {ONE: [b"0"]}
+                await groups.leave("g", Leave(name, failed=True))
+            await ann(groups, max_delivery_attempts=2, dead_letter_topic="compacted")
+            assert await poll(groups, "ann") == {TopicPartition("t", 1): [b"other"]}
+            assert await poll(groups, "ann") == {}
+            assert await committed(groups) is None
+            with pytest.raises(InvalidRecord):
+                await give_up(groups, 0)
+            log.alter_topic(last, {"cleanup.policy": "delete"})
+            assert (await poll(groups, "ann")) == {ONE: [b"1", b"2"]}
+            assert [offset for offset, _, _ in letters(log, last)] == [0]
 
 
 @in_loop

@@ -78,6 +78,22 @@ def test_what_was_delivered_too_often_is_given_up_by_the_poll(orders: HttpApp):
     assert dict(record.headers)["lakelog.dlq.attempts"] == b"2"
 
 
+@pytest.mark.parametrize("dead", ["compacted", "tiny", "Orders"])
+def test_a_topic_that_can_take_no_letter_keeps_no_poll_from_its_records(orders: HttpApp, dead: str):
+    orders.put("/topics/compacted", json={"configs": {"cleanup.policy": "compact"}})
+    orders.put("/topics/tiny", json={"configs": {"max.message.bytes": "200"}})
+    for name in ("ann", "bob"):
+        dies = consumer(orders, name, "orders", max_delivery_attempts="2", dead_letter_topic=dead)
+        assert dies.poll("?timeout=0&max_records=1").json()[0]["offset"] == 0
+        dies.delete("?failed=true")
+    eve = consumer(orders, "eve", "orders", max_delivery_attempts=2, dead_letter_topic=dead)
+    assert offsets(eve) == [1, 2, 3, 4]
+    assert letters(orders) == 1
+    assert give_up(eve, bad(2)).json()["records"][0]["letter"] == {"topic": "g.dlq", "partition": 0, "offset": 1}
+    listed = {each["group"]: each["dead_letter_topics"] for each in orders.get("/groups").json()["groups"]}
+    assert listed["g"] == [dead, "g.dlq"]
+
+
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
