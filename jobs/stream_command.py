@@ -1,7 +1,8 @@
 """What jobs that are streaming queries have in common: their options, the server they reach, how they begin and end.
 
-A run is told to end by Ctrl-C, by SIGTERM or by whoever called it: it finishes the batch in hand, and a second Ctrl-C
-leaves at once. It knows no job, and nothing of what is read or written.
+A run is told to end by Ctrl-C, by SIGTERM or by whoever called it: it finishes the batch in hand, and a signal behind
+that leaves at once. Whoever called it is told in turn, by the same event. It knows no job, and nothing of what is read
+or written.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class StreamJob:
 
 def build_parser(job: StreamJob) -> argparse.ArgumentParser:
     parser = JobParser(prog=f"python -m jobs.{job.name}", description=job.summary, allow_abbrev=False)
+    parser.missing = _missing
     add_options(parser, job.name)
     parser.add_argument("--server", metavar="URL", help="the server of the root (default: one of the job's own)")
     chosen = add_topics(parser)
@@ -133,6 +135,11 @@ def build_parser(job: StreamJob) -> argparse.ArgumentParser:
     return parser
 
 
+def _missing(options: argparse.Namespace) -> str:
+    named = options.data or options.server
+    return "" if named else f"--server must name a server, or --data, or the variable {DATA_VARIABLE}, the root"
+
+
 def run_stream_job(
     job: StreamJob,
     argv: Sequence[str] | None = None,
@@ -142,12 +149,10 @@ def run_stream_job(
 ) -> int:
     """Run a job; returns its exit code. Wrong options end the process with 2, as argparse does it.
 
-    Who sets `stopping` ends the run behind the batch in hand.
+    Who sets `stopping` ends the run behind the batch in hand; it is set, too, where a signal does.
     """
     parser = build_parser(job)
     options = parser.parse_args(argv)
-    if not options.data and not options.server:
-        parser.error(f"--server must name a server, or --data, or the variable {DATA_VARIABLE}, the root")
     summary = Summary(job.name, options.data or options.server, "spark", options.dry_run)
 
     def work() -> None:
@@ -191,9 +196,9 @@ def _heeding(stopping: threading.Event) -> Generator[tuple[threading.Event, thre
     interrupted = threading.Event()
 
     def heed(number: int, _: FrameType | None) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
         if number == signal.SIGINT:
-            if stopping.is_set():
-                raise KeyboardInterrupt
             interrupted.set()
         stopping.set()
 

@@ -13,6 +13,7 @@ import random
 import sys
 import uuid
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from lakelog.terminal.grammar import Parser, wants_json
 from lakelog.terminal.showing import write_json
 
 if TYPE_CHECKING:
-    from lakelog.commands.jobs_running import Call
+    from lakelog.commands.jobs_running import Call, Stopping
     from lakelog.commands.jobs_schedule import Order
 
 _LEAST_MS: Final = 1000
@@ -40,10 +41,13 @@ EVERY: Final = (
     "--every TIME",
     "run again and again, as 90s, 10m, 2h or 1d; the first time at once (default: run once)",
 )
+#: As other commands have it; a run has no other form.
+OUTPUT: Final = ("--output json", "how to show what was done, which is always so: a line of JSON behind the plan")
 _RUN_HELP: Final = """\
 usage: lakelog jobs run {names} [--every TIME] [option ...]
 
   {every[0]:20}  {every[1]}
+  {output[0]:20}  {output[1]}
 
 All other options are the job's own:
 """
@@ -54,8 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = _USAGE
     parser.description = "List the jobs, or run some of them one after the other, once or every so often."
     parser.epilog = _EXAMPLES
-    parser.add_argument("action", choices=("list", "run"), help="what to do")
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...", help="jobs to run, --every, their options")
+    parser.add_argument("action", choices=("list", "run"), metavar="list|run", help="what to do")
+    rest = parser.add_argument("words", nargs=argparse.REMAINDER, help="jobs to run, --every, their options")
+    rest.required = False  # it may be nothing, and is not missed
 
 
 def run(args: argparse.Namespace) -> int:
@@ -89,7 +94,7 @@ def _list(names: tuple[str, ...], words: list[str]) -> int:
 
 
 def _help(order: Order) -> int:
-    print(_RUN_HELP.format(names=" ".join(order.names) or "NAME [NAME ...]", every=EVERY))
+    print(_RUN_HELP.format(names=" ".join(order.names) or "NAME [NAME ...]", every=EVERY, output=OUTPUT))
     for name in order.names:
         _parser(name).print_help()
     return 0
@@ -102,10 +107,9 @@ def _run(order: Order) -> int:
         every_s = _seconds(order.every)
     except argparse.ArgumentTypeError as error:
         raise _called_wrongly(f"--every: {error}") from None
-    calls = [_call(name, order) for name in order.names]
     holder = f"process {os.getpid()} on {platform.node()} ({uuid.uuid4().hex[:8]})"
     with Stopping(patient=every_s is not None) as stopping:
-        scheduler = Scheduler(calls, holder, stopping)
+        scheduler = Scheduler([_call(name, order, stopping) for name in order.names], holder, stopping)
         return scheduler.run_once() if every_s is None else scheduler.run_every(every_s, random.random)
 
 
@@ -120,15 +124,17 @@ def _seconds(text: str | None) -> float | None:
     return length / 1000
 
 
-def _call(name: str, order: Order) -> Call:
+def _call(name: str, order: Order, stopping: Stopping) -> Call:
     """Wrong options end the process with 2, before anything is done."""
+    from jobs.stream_command import StreamJob
     from lakelog.commands.jobs_running import Call
     from lakelog.commands.jobs_schedule import is_exclusive, lease_name
 
     options = vars(_parser(name).parse_args(order.options))
+    main: Callable[..., int] = import_module(f"jobs.{name}").main
     return Call(
         job=name,
-        main=import_module(f"jobs.{name}").main,
+        main=partial(main, stopping=stopping.event) if isinstance(_job(name), StreamJob) else main,
         words=order.options,
         root=options.get("data") if is_exclusive(name) and not options.get("dry_run") else None,
         lease=lease_name(name, order.options),

@@ -52,11 +52,11 @@ class Stopping:
     """SIGTERM and Ctrl-C. The first ends what goes on behind the run in hand, the second at once.
 
     With `patient=False` the first is like the second. Not in the main thread, where a cluster may call us, there is
-    nothing to heed.
+    nothing to heed. A job that heeds signals by itself is given the `event`, and sets it.
     """
 
     def __init__(self, *, patient: bool) -> None:
-        self.asked = False
+        self.event = threading.Event()
         self._patient = patient
         self._before: dict[signal.Signals, Any] = {}
         self._wakes, self._waker = os.pipe()
@@ -73,6 +73,10 @@ class Stopping:
         os.close(self._wakes)
         os.close(self._waker)
 
+    @property
+    def asked(self) -> bool:
+        return self.event.is_set()
+
     def wait(self, seconds: float) -> bool:
         """So long, or until we are asked to stop; whether we were."""
         select.select([self._wakes], [], [], max(0.0, seconds))
@@ -81,7 +85,7 @@ class Stopping:
     def _heed(self, _number: int, _frame: FrameType | None) -> None:
         if self.asked or not self._patient:
             raise KeyboardInterrupt
-        self.asked = True
+        self.event.set()
         with suppress(OSError):
             os.write(self._waker, b"!")
             # Not by way of a stream: the signal may have come amid a write to it.
@@ -243,7 +247,7 @@ def _run(call: Call) -> int:
         if "--debug" in call.words:
             traceback.print_exc()
         else:
-            say(f"{call.job} failed: {one_sentence(error)}; --debug shows where")
+            say(f"{call.job} failed: {one_sentence(error)}")
         return 1
 
 

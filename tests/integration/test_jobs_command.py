@@ -197,6 +197,26 @@ def slow_job(root: Path, seconds: int) -> Generator[Running]:
         yield program
 
 
+@contextmanager
+def stream_job(*every: str) -> Generator[Running]:
+    with running(ROOT / "tests/support/stream_worker.py", "http://127.0.0.1:9", *every) as program:
+        assert program.line() == "begun"
+        yield program
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("every", [(), ("1h",)], ids=["once", "again and again"])
+def test_a_signal_ends_a_stream_behind_the_batch_in_hand_and_the_schedule_with_it(
+    every: tuple[str, ...], number: signal.Signals
+):
+    with stream_job(*every) as program:
+        program.process.send_signal(number)
+        assert program.line() == "ended"
+        assert program.summary()["outcome"] == ("done" if number == signal.SIGTERM else "interrupted")
+        code, said = program.end()
+    assert (code, "due" in said) == (0 if number == signal.SIGTERM else 130, False)
+
+
 def test_one_process_runs_again_and_again_until_it_is_told_to_stop(root: Path):
     every = ["-m", "lakelog", "jobs", "run", "retention", "--every", "1s", "--data", root, "--all"]
     with running(*every) as program:

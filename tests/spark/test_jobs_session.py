@@ -33,10 +33,12 @@ with Stopping(patient=True) as stopping:
         runs.append(session)
         print("session", session and session.sparkContext.applicationId, flush=True)
         append(Path(sys.argv[3]))
-        stopping.asked = len(runs) == 2
+        if len(runs) == 2:
+            stopping.event.set()
         return 0.5
 
-    code = Scheduler([_call(name, order) for name in order.names], "the test", stopping).run_every(1.0, chance)
+    calls = [_call(name, order, stopping) for name in order.names]
+    code = Scheduler(calls, "the test", stopping).run_every(1.0, chance)
 print("session", SparkSession.getActiveSession())
 sys.exit(code)
 """
