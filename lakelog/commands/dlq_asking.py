@@ -71,6 +71,7 @@ class Letters:
             "auto.commit.enable": False,
             "session.timeout.ms": 60_000,
             "dead.letter.topic": self._topic,
+            "max.delivery.attempts": -1,
         }
         path = f"/consumers/{quote(group, safe='')}"
         self._post("joining the group of replays", path, options)

@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
+import httpx
 import pytest
 
-from lakelog import Admin, Consumer, Header, Producer
+from lakelog import Admin, Consumer, Header, LakelogError, Producer
+from lakelog.commands.dlq_asking import Letters
 from tests.architecture.project_files import ROOT
 from tests.support.consumer_stage import make_topic, new_group, read
 from tests.support.server_commands import Ran, call_command
@@ -108,6 +111,17 @@ def test_letters_go_elsewhere_whatever_went_back(stage: Stage, server: Server):
     assert [row["to_offset"] for row in stage.replay("--to", elsewhere)] == [0, 1]
     assert stage.replay("--to", elsewhere) == []
     assert [record.value for record in stage.records(elsewhere)] == [b"1", b"3"]
+
+
+def test_a_letter_that_was_in_hand_whenever_a_replay_died_is_sent_all_the_same(stage: Stage, server: Server):
+    """It did not die of it, as it only sends it on; and what was given up there would be as if it had been sent."""
+    with Letters(server.url, stage.dead) as letters:
+        for _ in range(12):
+            with suppress(LakelogError), letters.replaying(stage.topic, 3) as replay:
+                next(iter(replay))
+                httpx.delete(f"{server.url}{replay._path}?failed=true").raise_for_status()
+    assert [row["to_offset"] for row in stage.replay()] == [5, 6]
+    assert [record.value for record in stage.records(stage.topic)][5:] == [b"1", b"3"]
 
 
 DIES = """
