@@ -1,7 +1,8 @@
 """From an older format of a root to the present one, step by step and in place.
 
 There has been one format so far, so there is no step yet: a change of what is stored comes with its own. A step must be
-such that it can be done again: a death in the middle of it leaves the older number, and the next try begins with it.
+such that it can be done again: a death in the middle of it leaves the older number, and the next try begins with it. In
+a bucket its former owner can journal nothing more by then, but what he journaled he may still bring to the tables.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from delta_log.disk import Probe, no_probe
 from delta_log.errors import NotARoot
 from delta_log.roots import FORMAT, ROOT_FILE, Root, RootInfo, as_root, encode_info, open_root
 from delta_log.stores import Store
+from delta_log.taking_over import take_over
 
 Step = Callable[[Store], None]
 #: What makes of a root of this format one of the next.
@@ -82,7 +84,10 @@ def upgrade_held(
     probe: Probe = no_probe,
 ) -> RootInfo:
     """The same, by whoever holds the root; a start does it before anything else."""
-    for number in plan_upgrade(place.store.location, info.format, wanted, steps):
+    plan = plan_upgrade(place.store.location, info.format, wanted, steps)
+    if plan:
+        take_over(place)
+    for number in plan:
         steps[number](place.store)
         probe("upgrade.step_done")
         info = RootInfo(info.cluster_id, number + 1)

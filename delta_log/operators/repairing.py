@@ -38,7 +38,7 @@ from delta_log.operators.file_cures import restored_rows, survey_file
 from delta_log.operators.findings import CheckReport
 from delta_log.operators.journal_look import JournalLook, load_journal
 from delta_log.operators.log_verdict import HINT
-from delta_log.operators.repair_plan import Asked, RepairPlan, plan_repair
+from delta_log.operators.repair_plan import Asked, RepairPlan, plan_epochs, plan_repair
 from delta_log.operators.settled_root import settle_journal
 from delta_log.operators.table_look import open_live
 from delta_log.parquet import time_bounds
@@ -47,6 +47,7 @@ from delta_log.roots import Root, as_root, claim_epoch, open_root, read_topic_de
 from delta_log.snapshot import EPOCH_TXN, Snapshot
 from delta_log.stores import Store
 from delta_log.table import entry_path
+from delta_log.taking_over import take_over
 from delta_log.types import DataFile
 
 #: What one round mends lets the next one see more: entries, then files, then the journal.
@@ -107,7 +108,7 @@ def _repair(place: Root, asked: Sequence[Asked], say: Progress, probe: Probe) ->
     held = True
     try:
         if not place.locks:
-            claim_epoch(place.store, place.store.now_ms(), read_topic_defaults(place.store))
+            done += _take_over(place, say, probe)
         plan = plan_repair(place, asked, say_nothing)
         for _ in range(_ROUNDS):
             _say_plan(plan, say)
@@ -130,6 +131,20 @@ def _repair(place: Root, asked: Sequence[Asked], say: Progress, probe: Probe) ->
         if held:
             place.let_go()
     return RepairReport(place.store.location, tuple(done), plan.left, plan.checked, dry_run=False)
+
+
+def _take_over(place: Root, say: Progress, probe: Probe) -> list[Cure]:
+    """Nobody can be kept out, so whoever owned it is shut out, before anything is looked at that he could still change.
+
+    That takes an epoch behind all that were: where it needs a cure to be, it is done first.
+    """
+    cures = plan_epochs(place.store)
+    for cure in cures:
+        say(f"cure: {cure}")
+        _carry_out(place.store, cure, probe)
+        probe("repair.cured")
+    take_over(place, after=max(0, load_journal(place.store).end[0]))
+    return cures
 
 
 def _skipped(cure: SettleJournal) -> list[Asked]:

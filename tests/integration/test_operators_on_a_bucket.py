@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from delta_log import Log
+from delta_log import Log, upgrading
 from delta_log.errors import NotOwner
-from delta_log.operators import backup, check, export_topic, repair
-from delta_log.roots import ObjectRoot
+from delta_log.operators import backup, check, export_topic, repair, upgrade
+from delta_log.roots import FORMAT, ROOT_FILE, ObjectRoot, RootInfo, encode_info, open_root
+from delta_log.stores import Store
 from delta_log.stores.objects import ObjectStore
 from tests.support import damaged_roots as roots
 from tests.support.damaged_roots import QUIET, TOPIC
@@ -100,15 +101,85 @@ def test_a_bucket_is_copied_while_its_owner_lives_and_the_copy_starts(bucket: Ob
     assert roots.values(tmp_path / "copy") == roots.expected(36)
 
 
-def test_who_owned_a_bucket_that_is_repaired_or_exported_was_replaced_by_that(bucket: ObjectRoot):
-    """Nobody can be kept out of a bucket; so an operator's verb takes it over as a newcomer does."""
+def bump(store: Store) -> None:
+    """A step to another format, to be done again and again."""
+    store.put("bumped.json", b"1")
+
+
+VERBS: dict[str, Callable[[ObjectRoot, bool], object]] = {
+    "repair": lambda root, dry_run: repair(root, dry_run=dry_run),
+    "export": lambda root, dry_run: export_topic(root, TOPIC, dry_run=dry_run),
+    "upgrade": lambda root, dry_run: upgrade(root, steps={FORMAT: bump}, wanted=FORMAT + 1, dry_run=dry_run),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_who_owned_a_bucket_that_a_verb_works_on_was_replaced_by_that(bucket: ObjectRoot, verb: str):
+    """Nobody can be kept out of a bucket; so it is taken over as by a newcomer, and its owner acknowledges no more.
+
+    This one does not look by itself whether somebody came: what it writes shows it.
+    """
     before = content_of(bucket)
-    export_topic(bucket, TOPIC, dry_run=True)
+    VERBS[verb](bucket, True)
     assert content_of(bucket) == before
     owner = Log.open(bucket, settings=QUIET)
-    export_topic(bucket, TOPIC)
+    assert owner.append(TOPIC, [roots.Record(b"%06d" % 32)]).offsets() == [32]
+    VERBS[verb](bucket, False)
     with pytest.raises(NotOwner):
         owner.append(TOPIC, [roots.Record(b"late")])
     crash(owner)
+    if verb == "upgrade":
+        bucket.store.put(ROOT_FILE, before[ROOT_FILE])
     with Log.open(bucket, settings=QUIET) as log:
-        assert TOPIC not in log.topics()
+        if verb == "export":
+            assert TOPIC not in log.topics()
+        else:
+            assert roots.read_values(log) == roots.expected(33)
+            assert log.append(TOPIC, [roots.Record(b"new")]).offsets() == [33]
+
+
+def test_a_step_of_an_upgrade_begins_when_the_owner_of_a_bucket_acknowledges_nothing_more(bucket: ObjectRoot):
+    owner = Log.open(bucket, settings=QUIET)
+
+    def step(_store: Store) -> None:
+        with pytest.raises(NotOwner):
+            owner.append(TOPIC, [roots.Record(b"late")])
+
+    upgrade(bucket, steps={FORMAT: step}, wanted=FORMAT + 1)
+    crash(owner)
+
+
+def test_a_start_that_upgrades_a_bucket_has_its_owner_out_before(bucket: ObjectRoot, monkeypatch: pytest.MonkeyPatch):
+    owner = Log.open(bucket, settings=QUIET)
+    info = open_root(bucket, create=False)
+    bucket.store.put(ROOT_FILE, encode_info(RootInfo(info.cluster_id, FORMAT - 1)))
+    late: list[str] = []
+
+    def step(_store: Store) -> None:
+        with pytest.raises(NotOwner) as refused:
+            owner.append(TOPIC, [roots.Record(b"late")])
+        late.append(str(refused.value))
+
+    known = upgrading.upgrade_held.__kwdefaults__
+    monkeypatch.setattr(upgrading.upgrade_held, "__kwdefaults__", known | {"steps": {FORMAT - 1: step}})
+    with Log.open(bucket, settings=QUIET) as log:
+        assert roots.read_values(log) == roots.expected()
+    assert late
+    crash(owner)
+
+
+def test_a_bucket_whose_writers_are_older_than_its_tables_goes_on_behind_them(bucket: ObjectRoot):
+    for name in ("0000000002.json", "0000000003.json"):
+        Log.open(bucket, settings=QUIET).close()
+        assert bucket.store.stat(f"writers/{name}") is not None
+    with Log.open(bucket, settings=QUIET) as log:
+        assert log.append(TOPIC, [roots.Record(b"%06d" % 32)]).offsets() == [32]
+    for name in ("0000000002.json", "0000000003.json", "0000000004.json"):
+        bucket.store.delete(f"writers/{name}")
+    bucket.store.put("writers/0000000001.json", b'{"pid":0}')
+    said: list[str] = []
+    planned = repair(bucket, dry_run=True, say=said.append)
+    done = repair(bucket)
+    assert list(map(str, done.done)) == list(map(str, planned.done))
+    assert (len(said), done.left, done.exit_code) == (1, (), 0)
+    assert roots.values(bucket) == roots.expected(33)  # type: ignore[arg-type]
