@@ -334,6 +334,8 @@ def _make_root(root: Root) -> RootInfo | None:
         if info is None:
             raise NotARoot(store.location, f"it is not empty and has no {ROOT_FILE}")
         return info
+    if not root.locks:
+        root.hold()  # a store that cannot keep a log is not made a root
     store.create(ROOT_FILE, encode_info(RootInfo(uuid.uuid4().hex, FORMAT)))
     return _read_info(store)
 

@@ -1,7 +1,7 @@
-"""`gs://` and `az://`: what is sent to a store of each kind, and that a creation is one in its own words.
+"""Each kind of store: what is sent to it, that a creation is one in its own words, and who does not listen is refused.
 
-Of Google's there is none to run, and not every machine has Azure's emulator, in which LAKELOG_AZURE=1 tries all laws of
-a log: a plain HTTP server hears what would be sent, and answers as they do.
+Of Google's there is none to run, not every machine has Azure's emulator, in which LAKELOG_AZURE=1 tries all laws of a
+log, and no server of ours is deaf: a plain HTTP server hears what would be sent, and answers as they do.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from urllib.parse import unquote
 
 import pytest
 
+from delta_log import Log
 from delta_log.errors import NotARoot, StorageRefused
-from delta_log.roots import as_root
+from delta_log.roots import as_root, open_root
 from delta_log.stores.objects import ObjectStore
+from tests.support.commands import call_lakelog
+from tests.support.s3_server import options_for
 
+NOTHING = b"<ListBucketResult></ListBucketResult>"
+NOTHING_BY_AZURE = b"<EnumerationResults><Blobs></Blobs></EnumerationResults>"
+REFUSAL = "a second creation of the same name was not refused"
 STAMPS = {"ETag": '"1"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", "x-ms-version": "2023-11-03"}
 
 
@@ -42,7 +48,7 @@ class Hearing(ThreadingHTTPServer):
         with self.lock:
             must_be_new = headers.get("if-none-match") == "*" or headers.get("x-goog-if-generation-match") == "0"
             if must_be_new and path in self.blobs and not self.deaf:
-                return 409 if "if-none-match" in headers else 412
+                return 409 if "x-ms-version" in headers else 412
             self.blobs[path] = body
             return 201
 
@@ -58,7 +64,11 @@ class Listener(BaseHTTPRequestHandler):
         self._answer(status, b"" if status == 201 else taken, {"x-ms-error-code": "BlobAlreadyExists"})
 
     def do_GET(self) -> None:
+        """A listing says that nothing is there: none of these tests lists what it made."""
         path, _ = self._hear()
+        if "list" in self.path.partition("?")[2]:
+            self._answer(200, NOTHING_BY_AZURE if "restype" in self.path else NOTHING)
+            return
         body = self.server.blobs.get(path)
         self._answer(404 if body is None else 200, body or b"")
 
@@ -68,9 +78,16 @@ class Listener(BaseHTTPRequestHandler):
         self._answer(202, b"")
 
     def do_POST(self) -> None:
-        """Azure's way to delete many at once: each is a request of its own in the body, and so is its answer."""
-        self._hear()
+        """Many are deleted at once: for Azure each is a request of its own in the body, and so is its answer."""
+        bucket, _ = self._hear()
         body = self.rfile.read(int(self.headers["content-length"]))
+        keys = re.findall(rb"<Key>([^<]*)</Key>", body)
+        for key in keys:
+            self.server.blobs.pop(f"{bucket.rstrip('/')}/{key.decode()}", None)
+        if keys:
+            deleted = b"".join(b"<Deleted><Key>%b</Key></Deleted>" % key for key in keys)
+            self._answer(200, b"<DeleteResult>%b</DeleteResult>" % deleted)
+            return
         parts = []
         for number, path in enumerate(re.findall(rb"^DELETE (\S+) HTTP", body, re.MULTILINE)):
             self.server.blobs.pop(unquote(path.decode()), None)
@@ -119,7 +136,11 @@ def azure(server: Hearing) -> tuple[str, dict[str, str]]:
     return "az://bucket/log", options | {"azure_skip_signature": "true", "azure_allow_http": "true"}
 
 
-KINDS = pytest.mark.parametrize("kind", [google, azure])
+def amazon(server: Hearing) -> tuple[str, dict[str, str]]:
+    return "s3://bucket/log", options_for(server.url)
+
+
+KINDS = pytest.mark.parametrize("kind", [google, azure, amazon])
 Kind = Callable[[Hearing], tuple[str, dict[str, str]]]
 
 
@@ -131,7 +152,7 @@ def test_a_creation_is_a_conditional_write_of_that_kind_of_store(server: Hearing
     assert not store.create("a", b"second")
     assert store.read("a") == b"first"
     asked = [headers for method, _, headers in server.heard if method == "PUT"]
-    words = {google: ("x-goog-if-generation-match", "0"), azure: ("if-none-match", "*")}[kind]
+    words = ("x-goog-if-generation-match", "0") if kind is google else ("if-none-match", "*")
     assert [headers.get(words[0]) for headers in asked] == [words[1]] * 2
     assert all("/bucket/log/a" in path for _, path, _ in server.heard)
 
@@ -150,10 +171,30 @@ def test_options_of_that_kind_come_from_the_environment_too(
 def test_one_that_ignores_the_condition_is_refused_at_the_start(server: Hearing, kind: Kind):
     url, options = kind(server)
     server.deaf = True
-    root = as_root(url, store_options=options)
-    with pytest.raises(NotARoot, match="a second creation of the same name was not refused"):
-        root.hold()
-    assert server.blobs == {}, "what it was tried with is gone"
+    with pytest.raises(NotARoot, match=REFUSAL):
+        Log.open(url, store_options=options)
+    assert server.blobs == {}, "what it was tried with is gone, and it was not made a root"
+
+
+def test_one_that_came_to_ignore_it_is_refused_though_it_is_a_root(server: Hearing):
+    url, options = amazon(server)
+    open_root(as_root(url, store_options=options), create=True)
+    before = dict(server.blobs)
+    server.deaf = True
+    with pytest.raises(NotARoot, match=REFUSAL):
+        Log.open(url, store_options=options)
+    assert list(before) == ["/bucket/log/lakelog.json"]
+    assert server.blobs == before
+
+
+def test_a_server_does_not_begin_on_one_that_ignores_the_condition(server: Hearing):
+    url, options = amazon(server)
+    server.deaf = True
+    words = [word for name, value in options.items() for word in ("--store-option", f"{name}={value}")]
+    done = call_lakelog("serve", "--data", url, "--port", "0", *words)
+    assert done.code not in {0, None}
+    assert REFUSAL in done.err
+    assert server.blobs == {}
 
 
 @KINDS

@@ -167,18 +167,6 @@ def test_options_come_from_the_environment_too(s3_server: S3Server, root: str, m
     assert store.location.options == {}
 
 
-def test_a_store_that_ignores_the_condition_is_refused(s3_server: S3Server, root: str, proxy: StoreProxy):
-    class Ignoring(ObjectStore):
-        def create(self, path, data):
-            self.put(path, data)
-            return True
-
-    place = as_root(root, store_options=s3_server.options)
-    place._store = Ignoring(root, s3_server.options)
-    with pytest.raises(NotARoot, match="a second creation of the same name was not refused"):
-        place.hold()
-
-
 def test_a_table_that_goes_is_one_that_can_be_loaded_until_it_is_gone(
     direct: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ):
