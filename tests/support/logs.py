@@ -203,8 +203,12 @@ def crash(log: Log) -> None:
 
 
 def hold_tables(log: Log) -> None:
-    """Nothing is brought to the tables from now on, but by `flush`."""
-    log._running.tabler.notice = lambda _live: None  # type: ignore[method-assign]
+    """Nothing is brought to the tables from now on, but by `flush`; what is under way ends before."""
+    tabler = log._running.tabler
+    with tabler._wake:
+        tabler._schedule = lambda _live, _at: None  # type: ignore[method-assign]
+        tabler._due.clear()
+    eventually(lambda: not tabler._running, "the end of the commits that are under way")
 
 
 def fold_producers(log: Log) -> None:
