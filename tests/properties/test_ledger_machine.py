@@ -33,7 +33,7 @@ from tests.support.keyed_rows import (
     state,
     stored,
 )
-from tests.support.logs import Place, our_threads, replace_settings, values_of
+from tests.support.logs import Place, eventually, our_threads, replace_settings, values_of
 
 #: Which table, which key, and whether the key is taken away.
 CHANGES = st.lists(
@@ -270,4 +270,4 @@ class TestOnDisk(LocalLedgerMachine.TestCase):
 
 
 def test_no_thread_is_left():
-    assert our_threads() == []
+    eventually(lambda: our_threads() == [], "the end of every thread")

@@ -24,7 +24,7 @@ from delta_log.tabler import Tabler
 from delta_log.topic_config import ParquetCodec
 from delta_log.writer import Limits
 from tests.support.log_model import SHAPES, PartitionModel, Sent, TopicModel, as_arrow, check_at_rest
-from tests.support.logs import Place, everything, our_threads, replace_settings
+from tests.support.logs import Place, eventually, everything, our_threads, replace_settings
 
 TOPICS, PRODUCERS = ("t", "u"), ("p", "q")
 FAULTS = st.tuples(
@@ -294,4 +294,4 @@ class TestOnDisk(LocalLogMachine.TestCase):
 
 
 def test_no_thread_is_left():
-    assert our_threads() == []
+    eventually(lambda: our_threads() == [], "the end of every thread")
