@@ -80,7 +80,7 @@ SIZES = {
         soaked=200,
         retained_files=8,
         busy_topics=10,
-        most_seconds=40,
+        most_seconds=200,
     ),
     "quick": Size(
         turns=3,
