@@ -88,7 +88,7 @@ def read_verdict(outcome: Outcome, topic: str, rows: Sequence[Row], address: str
         case NotSent(why):
             return Later(Unreachable(address, why), 0.0)
         case AnswerLost(why):
-            return Unknown(OutcomeUnknown(what, why), 0.0)
+            return Unknown(OutcomeUnknown(what, f"{address} gave no whole answer: {why}"), 0.0)
         case Answer(200):
             return _read_places(outcome, what, len(rows))
         case Answer(202):

@@ -127,7 +127,7 @@ def fault_of(outcome: Outcome | None, what: str, address: str) -> Fault:
         case NotSent(why):
             return Fault(Unreachable(address, why), again=True)
         case AnswerLost(why):
-            return Fault(OutcomeUnknown(what, why), again=True)
+            return Fault(OutcomeUnknown(what, f"{address} gave no whole answer: {why}"), again=True)
         case None:
             raise AssertionError("a request was answered with nothing")
 

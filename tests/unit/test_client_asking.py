@@ -60,6 +60,23 @@ def test_what_is_not_available_or_lost_is_asked_again_after_a_growing_wait():
     assert [step.seconds for step in steps if isinstance(step, Pause)] == pytest.approx([0, 0.1, 0.2, 0.4])
 
 
+@pytest.mark.parametrize(
+    ("question", "kind", "says"),
+    [
+        (QUESTION, NotAvailable, "asking: http://server gave no whole answer: cut"),
+        (
+            CHANGE,
+            OutcomeUnknown,
+            "changing: it is unknown whether it was done (http://server gave no whole answer: cut)",
+        ),
+    ],
+)
+def test_a_server_that_never_answers_is_named(question: Question, kind: type[Exception], says: str):
+    with pytest.raises(kind) as caught:
+        play(ask(question, PATIENCE._replace(retries=0)), [CUT])
+    assert str(caught.value) == says
+
+
 def test_a_server_that_says_when_is_not_asked_before():
     later = LATER._replace(headers={"retry-after": "3"})
     _, steps = play(ask(QUESTION, PATIENCE), [later, OK])
@@ -97,7 +114,7 @@ def test_a_doubt_on_the_way_is_told_at_the_end():
 def test_of_what_was_only_asked_nothing_is_unknown():
     with pytest.raises(Unreachable):
         play(ask(QUESTION, PATIENCE._replace(retries=1)), [CUT, NotSent("refused")])
-    with pytest.raises(NotAvailable, match="asking: cut") as caught:
+    with pytest.raises(NotAvailable, match="asking: http://server gave no whole answer: cut") as caught:
         play(ask(QUESTION, PATIENCE._replace(retries=1)), [NotSent("refused"), CUT])
     assert caught.value.outcome == "not_attempted"
 

@@ -111,7 +111,9 @@ def test_a_retry_after_that_is_a_date_is_passed_over():
 
 def test_no_connection_means_not_sent_and_a_broken_one_means_unknown():
     assert isinstance(read_verdict(NotSent("refused"), "t", ROWS, "http://server"), Later)
-    assert isinstance(read_verdict(AnswerLost("reset"), "t", ROWS, "http://server"), Unknown)
+    broken = read_verdict(AnswerLost("reset"), "t", ROWS, "http://server")
+    assert isinstance(broken, Unknown)
+    assert "(http://server gave no whole answer: reset)" in str(broken.error), "whom it is about"
 
 
 def test_a_body_that_is_too_large_is_told_from_a_record_that_is():
