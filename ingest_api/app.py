@@ -48,6 +48,7 @@ EXPOSED: Final = (
     "Lakelog-Next-Offset",
     "Lakelog-Next-Offsets",
     "Lakelog-Table-Version",
+    "Lakelog-Topic-Id",
     "Retry-After",
     "X-Request-Id",
 )

@@ -12,7 +12,7 @@ from delta_log import Log
 from delta_log.catalog import TopicInfo
 from delta_log.errors import TopicExists, UnknownTopic
 from delta_log.record_rules import LATEST_TIMESTAMP
-from ingest_api.call import Call, Reply, json_reply
+from ingest_api.call import Call, Header, Reply, json_reply
 from ingest_api.errors import UNKNOWN_PARTITION, Refusal
 from ingest_api.json_bodies import read_json, read_json_or
 from ingest_api.media import plain_media_type
@@ -36,6 +36,9 @@ from ingest_api.topic_shapes import (
 UNKNOWN_RESOURCE: Final = 40403
 #: Where a setting comes from that was set on the topic itself.
 OWN: Final = "DYNAMIC_TOPIC_CONFIG"
+#: Which of the topics that ever had the name: no part of Karapace's shape, so no part of the body.
+TOPIC_ID: Final = b"lakelog-topic-id"
+_NAMED: Final = {"Lakelog-Topic-Id": "The topic's own id: one that is deleted and made again has another."}
 _CREATION_ATTEMPTS: Final = 3
 
 
@@ -67,14 +70,14 @@ class _Topics:
         except UnknownTopic as error:
             raise Refusal(404, str(error), code=UNKNOWN_RESOURCE) from None
         configs = {setting.name: setting.value for setting in info.config.describe()}
-        return json_reply(self._topic(info, configs), content_type=media)
+        return json_reply(self._topic(info, configs), content_type=media, headers=_names(info))
 
     async def put(self, call: Call) -> Reply:
         media = _prepare(call)
         wanted = await read_json_or(call, TopicRequest, TopicRequest())
         created, info = await self._tier.change_topics(ensure_topic, self._tier, call.path["topic"], wanted)
         own = {setting.name: setting.value for setting in info.config.describe() if setting.source == OWN}
-        return json_reply(self._topic(info, own), 201 if created else 200, content_type=media)
+        return json_reply(self._topic(info, own), 201 if created else 200, content_type=media, headers=_names(info))
 
     async def delete(self, call: Call) -> Reply:
         _prepare(call)
@@ -119,7 +122,7 @@ class _Topics:
 
     def topic_operations(self) -> list[Operation]:
         topic = "/topics/{topic}"
-        described = answers(TopicView, "The topic as it is; `configs` are all in force.")
+        described = answers(TopicView, "The topic as it is; `configs` are all in force.", headers=_NAMED)
         return [
             Operation(
                 "GET", "/topics", "list_topics", "List the topics", self.list, "topics",
@@ -132,8 +135,8 @@ class _Topics:
             Operation(
                 "PUT", topic, "put_topic", "Make sure that a topic is there", self.put, "topics",
                 (
-                    answers(TopicView, "It was created; `configs` are those set on the topic itself.", 201),
-                    answers(TopicView, "It was there already, as it is wanted; `configs` as for 201."),
+                    answers(TopicView, "It was created; `configs` are those set on the topic itself.", 201, _NAMED),
+                    answers(TopicView, "It was there already, as it is wanted; `configs` as for 201.", headers=_NAMED),
                 ),
                 body=takes(TopicRequest, required=False),
                 refuses=(409,),
@@ -228,6 +231,10 @@ def _delete_records(log: Log, path: Mapping[str, str], before_offset: int) -> in
     info, partition = find_partition(log, path)
     log.delete_records(info.name, partition, before_offset)
     return log.offsets(info.name, partition).log_start_offset
+
+
+def _names(info: TopicInfo) -> list[Header]:
+    return [(TOPIC_ID, info.id.encode())]
 
 
 def _prepare(call: Call) -> bytes:

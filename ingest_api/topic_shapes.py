@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -62,10 +63,10 @@ class Brokers(msgspec.Struct):
     brokers: list[int]
 
 
-def answers(shape: object, doc: str, status: int = 200) -> Says:
+def answers(shape: object, doc: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Says:
     """An answer of v2 that carries no records, in whichever of its media types was asked for."""
     media = ("application/vnd.kafka.v2+json", "application/json", "application/vnd.kafka+json")
-    return Says(status, doc, Content(dict.fromkeys(media, shape)))
+    return Says(status, doc, Content(dict.fromkeys(media, shape)), headers or {})
 
 
 def takes(shape: object, *, required: bool = True, doc: str = "") -> Content:

@@ -41,17 +41,28 @@ Tell = Callable[[int, int], None]
 class Batches:
     """Of one query. `mark` is what the table says at its start, and with each batch what it says then.
 
-    `marked_s` is since when, by a clock that counts from anywhere.
+    `check` raises where what was just read may be of another topic. `marked_s` is since when the mark is known, by a
+    clock that counts from anywhere.
     """
 
     def __init__(
-        self, mark: Mark, how: How, letters: DeadLetters, *, where: str, run: str, tell: Tell, probe: Probe
+        self,
+        mark: Mark,
+        how: How,
+        letters: DeadLetters,
+        *,
+        where: str,
+        run: str,
+        check: Callable[[], None],
+        tell: Tell,
+        probe: Probe,
     ) -> None:
         self.mark, self.marked_s = mark, time.monotonic()
         self._how = how
         self._letters = letters
         self._where = where
         self._run = run
+        self._check = check
         self._tell = tell
         self._at = probe
 
@@ -63,6 +74,7 @@ class Batches:
         try:
             (found,) = rows.agg(F.count("*"), F.count("reason")).collect()
             good, bad = found[0] - found[1], found[1]
+            self._check()
             if not found[0]:
                 return
             if bad:

@@ -11,7 +11,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
 from pyspark.sql.types import StructType
 
-from delta_log import LogReader
 from delta_log.errors import InvalidRequest
 from jobs.materializing.marks import Mark, sink_of
 from jobs.materializing.newest import quoted
@@ -23,10 +22,9 @@ from jobs.source.asking import OutOfRange
 from jobs.source.errors import UnknownTopics
 from jobs.source.positions import Range, parse_numbers
 from jobs.source.server import Server
-from jobs.source.tables import root_of
 from jobs.stream_command import StreamRun
 
-__all__ = ["There", "look", "refusing", "show"]
+__all__ = ["There", "check_topic", "look", "refusing", "show"]
 
 Ranges = Mapping[int, Range]
 
@@ -49,15 +47,16 @@ def look(run: StreamRun, server: Server) -> There:
     (topic,) = options.topic
     if topic not in server.topics():
         raise UnknownTopics([topic], server.url)
-    ranges = {number: server.range(topic, number) for number in range(server.describe(topic).partitions)}
+    view = server.describe(topic)
+    ranges = {number: server.range(topic, number) for number in range(view.partitions)}
     target = Target(run.spark, options.table)
-    sink, topic_id = sink_of(server.cluster_id(), topic), _topic_id(run, topic)
+    sink, topic_id = sink_of(server.cluster_id(), topic), view.id
     with refusing(options.table):
         table = target.schema() if target.exists() else None
         shape = decide_shape(options, table, lambda: infer(run.spark, _sample(server, topic, ranges)))
         stored = None if table is None else target.load_mark(sink)
         if stored is not None:
-            _check_topic(stored.mark, topic, topic_id)
+            check_topic(topic, stored.mark.topic_id, topic_id)
             starts = _starts(stored.mark, ranges)
         else:
             starts = _begin(run, topic, ranges, table)
@@ -112,16 +111,9 @@ def _highest(run: StreamRun, topic: str, table: StructType) -> dict[int, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def _topic_id(run: StreamRun, topic: str) -> str | None:
-    """Only the root knows it."""
-    if not run.options.data:
-        return None
-    with LogReader.open(root_of(run.options.data)) as reader:
-        return reader.describe_topic(topic).id
-
-
-def _check_topic(mark: Mark, topic: str, topic_id: str | None) -> None:
-    if mark.topic_id is not None and topic_id is not None and mark.topic_id != topic_id:
+def check_topic(topic: str, followed: str | None, found: str | None) -> None:
+    """Refuse to go on with another topic of the name, as far as the ids are known."""
+    if followed is not None and found is not None and followed != found:
         raise InvalidRequest(
             f"the table follows another topic that was called {topic!r}: take another table for this one"
         )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from delta_log.errors import InvalidRequest, NotAvailable
 from jobs.groups import Groups
 from jobs.materializing.batches import Batches, GroupOffsets
-from jobs.materializing.looking import There, look, refusing, show
+from jobs.materializing.looking import There, check_topic, look, refusing, show
 from jobs.materializing.marks import Mark, Overtaken
 from jobs.materializing.posting import DeadLetters
 from jobs.materializing.target import Stored, Target
@@ -134,6 +134,8 @@ class _Materializing:
     def _query(self, mark: Mark, offsets: GroupOffsets) -> bool:
         """Whether there is no more to do; otherwise what the table says of itself has grown old."""
         run, options, topic = self._run, self._options, self._there.topic
+        if mark.topic_id is None:  # of a run that was not told it
+            mark = replace(mark, topic_id=self._there.topic_id)
         letters = DeadLetters(
             self._groups,
             self._server,
@@ -143,25 +145,39 @@ class _Materializing:
             sink=f"materialize/{uuid.uuid5(uuid.NAMESPACE_URL, f'{mark.sink}/{options.group}').hex}",
         )
         how = self._there.shape.fitted(self._target.schema())
-        batches = Batches(mark, how, letters, where=options.table, run=self._name, tell=self._tell, probe=run.probe)
+        batches = Batches(
+            mark,
+            how,
+            letters,
+            where=options.table,
+            run=self._name,
+            check=self._check_topic,
+            tell=self._tell,
+            probe=run.probe,
+        )
+        numbers = range(self._server.describe(topic).partitions)
 
         def work(batch: DataFrame, batch_id: int) -> None:
-            ends = read_offsets(run.spark, checkpoint, batch_id)[topic]
+            # Where the topic is gone the batch ends nowhere in it, which is found out when it is checked.
+            ends = read_offsets(run.spark, checkpoint, batch_id).get(topic, {})
             batches.work(batch, {int(number): offset for number, offset in ends.items()})
             offsets.tell(batches.mark.next)
             run.probe("materialize.committed")
 
         with temporary_checkpoint() as checkpoint:
-            writer = run.triggered(self._frame(mark)).option("checkpointLocation", checkpoint)
+            writer = run.triggered(self._frame(mark, numbers)).option("checkpointLocation", checkpoint)
             is_done = run_query(writer, work, stop=lambda: run.stopping.is_set() or self._is_old(batches))
         return is_done or run.stopping.is_set()
+
+    def _check_topic(self) -> None:
+        """What was read before this is of the topic that the table follows: an id that is gone never comes back."""
+        check_topic(self._there.topic, self._there.topic_id, self._server.describe(self._there.topic).id)
 
     def _is_old(self, batches: Batches) -> bool:
         return not self._options.available_now and (time.monotonic() - batches.marked_s) * 1000 > _OLD_MS
 
-    def _frame(self, mark: Mark) -> DataFrame:
+    def _frame(self, mark: Mark, numbers: range) -> DataFrame:
         topic, options = self._there.topic, self._options
-        numbers = range(self._server.describe(topic).partitions)
         starts = {topic: {str(number): mark.next.get(number, EARLIEST) for number in numbers}}
         source: dict[str, str] = {
             **self._run.place,

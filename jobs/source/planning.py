@@ -33,8 +33,11 @@ from jobs.source.positions import (
 
 
 class TopicView(NamedTuple):
+    """`id` is not that of another topic of the name; None where nobody says it."""
+
     partitions: int
     timestamp_type: int
+    id: str | None
 
 
 class Span(NamedTuple):

@@ -64,9 +64,10 @@ class Server:
         return list(self._json("its topics", "/topics"))
 
     def describe(self, topic: str) -> TopicView:
-        found = self._json(f"topic {topic}", f"/topics/{quote(topic, safe='')}", topic=topic)
+        answer = self._asking.get(f"topic {topic}", _of(topic), {}, "application/json", topic)
+        found = answer.json()
         kind = found["configs"].get("message.timestamp.type", "CreateTime")
-        return TopicView(len(found["partitions"]), int(kind == "LogAppendTime"))
+        return TopicView(len(found["partitions"]), int(kind == "LogAppendTime"), answer.headers.get("Lakelog-Topic-Id"))
 
     def range(self, topic: str, partition: int) -> Range:
         found = self._offsets(topic, partition, {})

@@ -54,7 +54,7 @@ class Tables:
     def describe(self, topic: str) -> TopicView:
         with self._named(topic):
             found = self._reader.describe_topic(topic)
-        return TopicView(found.partitions, int(found.config.message_timestamp_type == "LogAppendTime"))
+        return TopicView(found.partitions, int(found.config.message_timestamp_type == "LogAppendTime"), found.id)
 
     def range(self, topic: str, partition: int) -> Range:
         with self._named(topic):

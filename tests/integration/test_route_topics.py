@@ -40,6 +40,16 @@ def test_a_put_tells_the_settings_of_the_topic_itself_and_a_get_all_that_are_in_
     assert app.put("/topics/other").json()["configs"] == {}
 
 
+def test_a_topic_that_is_made_again_is_told_from_its_predecessor(app: HttpApp):
+    made = app.put("/topics/orders").headers["lakelog-topic-id"]
+    assert app.get("/topics/orders").headers["lakelog-topic-id"] == made
+    assert app.put("/topics/orders").headers["lakelog-topic-id"] == made
+    app.delete("/topics/orders")
+    again = app.put("/topics/orders").headers["lakelog-topic-id"]
+    assert again != made
+    assert app.get("/topics/orders").headers["lakelog-topic-id"] == again
+
+
 def test_a_topic_is_made_with_what_is_wanted_of_it(app: HttpApp):
     made = app.put("/topics/orders", json={"partitions": 3, "configs": {"retention.ms": 1000, "segment.ms": "77"}})
     assert made.status_code == 201
@@ -111,6 +121,17 @@ def test_a_body_that_is_not_exactly_right_makes_no_topic(app: HttpApp, body: byt
     assert error_code(refused) == (422, 422)
     assert len(refused.json()["message"]) < 600
     assert app.log.topics() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"partitions": 10001}', "partitions must be at most 10000"),
+        (b'{"partitions": 0}', "partitions must be at least 1"),
+    ],
+)
+def test_a_number_that_is_out_of_bounds_is_told_its_bound(app: HttpApp, body: bytes, says: str):
+    assert app.put("/topics/orders", content=body).json()["message"] == f"the body cannot be used: {says}"
 
 
 def test_a_long_body_is_refused(app: HttpApp):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,17 @@ class Source:
 
 def as_table(spark: SparkSession, stage: Stage, topic: str, tmp_path: Path, *options: object) -> Output:
     return Output(spark, stage, topic, tmp_path / topic, "--format", "json", "--schema", FIELDS, *options)
+
+
+def once(step: str, do: Callable[[], object]) -> Callable[[str], None]:
+    """Done when a run first comes to that step."""
+    left = [do]
+
+    def probe(at: str) -> None:
+        if at == step and left:
+            left.pop()()
+
+    return probe
 
 
 def test_every_acknowledged_record_is_a_row_or_a_dead_letter_while_others_go_on_writing(
@@ -263,13 +274,42 @@ def test_avro_and_raw_records_become_rows(spark: SparkSession, stage: Stage, tmp
 
 
 def test_a_topic_that_was_made_again_is_another_one(spark: SparkSession, stage: Stage, tmp_path: Path):
-    source, output = Source(stage, "again"), as_table(spark, stage, "again", tmp_path, "--data", stage.path)
+    source, output = Source(stage, "again"), as_table(spark, stage, "again", tmp_path)
     source.write(4)
     output.run()
     stage.client.delete("/topics/again").raise_for_status()
     Source(stage, "again").write(9)
+    before = output.versions()
     code, _, said = output.try_run()
     assert (code, "follows another topic" in said) == (2, True)
+    assert output.versions() == before
+
+
+def test_a_topic_that_is_made_again_while_a_run_reads_it_ends_the_run(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+):
+    source, output = Source(stage, "anew"), as_table(spark, stage, "anew", tmp_path)
+    source.write(8)
+
+    def make_again() -> None:
+        stage.client.delete("/topics/anew").raise_for_status()
+        Source(stage, "anew").write(40)
+
+    code, summary, said = output.try_run("--max-offsets", 4, probe=once("materialize.stored", make_again))
+    assert (code, "follows another topic" in said) == (1, True), said
+    assert summary["topics"]["anew"]["batches"] == 1
+    assert len(output.places()) + len(output.letters()) == 4, "nothing of the other one is in it"
+
+
+def test_a_topic_that_is_deleted_while_a_run_reads_it_is_said_to_be_gone(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+):
+    source, output = Source(stage, "leaves"), as_table(spark, stage, "leaves", tmp_path)
+    source.write(8)
+    delete = once("materialize.stored", lambda: stage.client.delete("/topics/leaves").raise_for_status())
+    for_ever = [option for option in output.options if option != "--available-now"]
+    code, _, said = materialize(*for_ever, "--max-offsets", 4, "--skip-lost", probe=delete)
+    assert (code, f"there is no topic 'leaves' in {stage.url}" in said) == (1, True), said
 
 
 def test_what_cannot_be_is_refused_before_anything_is_read(tmp_path: Path):
