@@ -22,6 +22,7 @@ from jobs.materializing.looking import There, check_topic, look, refusing, show
 from jobs.materializing.marks import Mark, Overtaken
 from jobs.materializing.posting import DeadLetters
 from jobs.materializing.target import Stored, Target
+from jobs.outcome import Unfinished
 from jobs.source.positions import EARLIEST
 from jobs.source.server import Server
 from jobs.stream_command import StreamRun
@@ -156,6 +157,7 @@ class _Materializing:
             probe=run.probe,
         )
         numbers = range(self._server.describe(topic).partitions)
+        run.probe("materialize.described")
 
         def work(batch: DataFrame, batch_id: int) -> None:
             # Where the topic is gone the batch ends nowhere in it, which is found out when it is checked.
@@ -166,7 +168,13 @@ class _Materializing:
 
         with temporary_checkpoint() as checkpoint:
             writer = run.triggered(self._frame(mark, numbers)).option("checkpointLocation", checkpoint)
-            is_done = run_query(writer, work, stop=lambda: run.stopping.is_set() or self._is_old(batches))
+            try:
+                is_done = run_query(writer, work, stop=lambda: run.stopping.is_set() or self._is_old(batches))
+            except Unfinished:
+                # It must be said where every partition begins, and one may have come in between: another query says it.
+                if self._server.describe(topic).partitions == len(numbers):
+                    raise
+                return False
         return is_done or run.stopping.is_set()
 
     def _check_topic(self) -> None:

@@ -312,6 +312,20 @@ def test_a_topic_that_is_deleted_while_a_run_reads_it_is_said_to_be_gone(
     assert (code, f"there is no topic 'leaves' in {stage.url}" in said) == (1, True), said
 
 
+def test_partitions_that_come_while_a_query_begins_are_read_too(spark: SparkSession, stage: Stage, tmp_path: Path):
+    source, output = Source(stage, "grows"), as_table(spark, stage, "grows", tmp_path)
+    source.write(8)
+
+    def grow() -> None:
+        (cluster,) = stage.client.get("/v3/clusters").json()["data"]
+        path = f"/v3/clusters/{cluster['cluster_id']}/topics/grows"
+        stage.client.patch(path, json={"partitions_count": 3}).raise_for_status()
+        stage.write("grows", [{"key": b"8", "value": b'{"id": 8, "name": "n8"}', "partition": 2}])
+
+    assert output.run(probe=once("materialize.described", grow))["rows"] == 7
+    assert (2, 0) in output.places()
+
+
 def test_what_cannot_be_is_refused_before_anything_is_read(tmp_path: Path):
     table = ["--topic", "t", "--table", tmp_path / "t", "--server", "http://127.0.0.1:9"]
     for options, why in [
