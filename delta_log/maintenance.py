@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from delta_log.audit_orders import plan_audit_orders
 from delta_log.auditing import AuditAnswer, AuditOrder
@@ -54,6 +54,15 @@ class VacuumPlan:
     checkpoint: bool
     files: tuple[StaleFile, ...]
     entries: tuple[str, ...]
+
+
+class Told(Protocol):
+    """Whoever wants to know of each step what was done by it, as soon as it is done."""
+
+    def __call__(self, **more: int) -> object: ...
+
+
+def _nobody(**_: int) -> None: ...
 
 
 class RetentionLook(NamedTuple):
@@ -182,13 +191,15 @@ class TopicMaintenance:
         )
         return [plan for plan in plans if plan is not None]
 
-    def retain(self, plans: Sequence[RetentionPlan]) -> list[DataFile]:
+    def retain(self, plans: Sequence[RetentionPlan], told: Told = _nobody) -> list[DataFile]:
         """First the log starts move, then the files leave; returns those that it was this call that took out."""
         starts = {plan.partition: plan.new_log_start for plan in plans}
         move_log_starts(self._table, self._live.id, starts, self._clock_ms)
+        told(log_starts_moved=sum(plan.new_log_start > plan.log_start for plan in plans))
         self._at("retention.start_moved")
         leaving = [removal.file for plan in plans for removal in plan.removals]
         _, gone = take_out_files(self._table, self._live.id, leaving, self._clock_ms)
+        told(files=len(gone), records=sum(file.count for file in gone), bytes=sum(file.size for file in gone))
         self._at("retention.files_left")
         return gone
 
@@ -215,10 +226,11 @@ class TopicMaintenance:
             StaleFile(path, entry.size) for path, entry in self._data_files() if self._is_orphan(path, entry, now_ms)
         ]
 
-    def sweep(self, files: Sequence[StaleFile]) -> None:
+    def sweep(self, files: Sequence[StaleFile], told: Told = _nobody) -> None:
         """Delete their bytes; what somebody else deleted meanwhile is no error."""
         for file in files:
             self._table.store.delete(self._table.path(file.path))
+            told(files_deleted=1, bytes_deleted=file.size)
             self._at("retention.file_deleted")
 
     @property
@@ -237,13 +249,15 @@ class TopicMaintenance:
         entries = entries_beyond(self._table, now_ms - config.history_ms, before_version)
         return VacuumPlan(self.is_checkpoint_due, tuple(files), tuple(entries))
 
-    def vacuum(self, plan: VacuumPlan) -> None:
+    def vacuum(self, plan: VacuumPlan, told: Told = _nobody) -> None:
         """The oldest log entry goes first: a death on the way leaves a log without a gap."""
         if plan.checkpoint:
             self.write_checkpoint()
-        self.sweep(plan.files)
+            told(checkpoints=1)
+        self.sweep(plan.files, told)
         for path in plan.entries:
             self._table.store.delete(self._table.path(path))
+            told(entries_deleted=1)
             self._at("vacuum.entry_deleted")
 
     def plan_compaction(self, now_ms: int, min_age_ms: int) -> list[Bin]:

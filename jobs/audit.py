@@ -17,7 +17,6 @@ from delta_log.errors import Corruption
 from delta_log.maintenance import TopicMaintenance
 from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, TopicProblem, run_job
-from jobs.outcome import Counts
 
 __all__ = ["JOB", "main"]
 
@@ -31,7 +30,7 @@ def main(
     return run_job(JOB, argv, clock_ms=clock_ms, probe=probe)
 
 
-def _work(run: Run, topic: TopicMaintenance) -> Counts:
+def _work(run: Run, topic: TopicMaintenance) -> None:
     findings = topic.check_chains()
     orders = topic.plan_audit(_TASK_BYTES, _TASK_FILES)
     files = [file for order in orders for file in order.files]
@@ -48,11 +47,11 @@ def _work(run: Run, topic: TopicMaintenance) -> Counts:
         "bytes": sum(file.size for file in files),
         "findings": len(findings),
     }
+    run.tell(topic.name, counts)
     if findings and not run.dry_run:
         first = findings[0]
         where = f"{topic.name}/{first.file}" if first.file else topic.name
-        raise TopicProblem(Corruption(where, first.what), len(findings), counts)
-    return counts
+        raise TopicProblem(Corruption(where, first.what), len(findings))
 
 
 def _look_into_files(run: Run, topic: TopicMaintenance, orders: Sequence[AuditOrder]) -> list[Finding]:

@@ -15,7 +15,6 @@ from delta_log.maintenance import TopicMaintenance
 from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, run_job
 from jobs.engine import EngineName
-from jobs.outcome import Counts
 
 __all__ = ["JOB", "main"]
 
@@ -26,13 +25,13 @@ def main(
     return run_job(JOB, argv, clock_ms=clock_ms, probe=probe)
 
 
-def _work(run: Run, topic: TopicMaintenance) -> Counts:
+def _work(run: Run, topic: TopicMaintenance) -> None:
     due = topic.is_checkpoint_due
     if due:
         run.say([f"topic {topic.name}", f"write a checkpoint of version {topic.version}"])
     if due and not run.dry_run:
         topic.write_checkpoint()
-    return {"checkpoints": int(due)}
+    run.tell(topic.name, {"checkpoints": int(due)})
 
 
 def _engine() -> EngineName:

@@ -24,12 +24,12 @@ __all__ = ["Job", "Run", "TopicProblem", "build_parser", "milliseconds", "run_jo
 
 
 class TopicProblem(Exception):
-    """Something failed on a topic after something else was done there: `counts` says what was."""
+    """So much failed on a topic, and this first."""
 
-    def __init__(self, first: LakelogError, count: int, counts: Counts) -> None:
+    def __init__(self, first: LakelogError, count: int) -> None:
         more = f" (and {count - 1} more)" if count > 1 else ""
         super().__init__(f"{one_sentence(first)}{more}")
-        self.first, self.counts = first, counts
+        self.first = first
 
 
 @dataclass(slots=True)
@@ -40,6 +40,7 @@ class Run:
     maintenance: Maintenance
     progress: Progress
     probe: Probe
+    summary: Summary
     now_ms: int = 0
     _engine: Engine | None = field(default=None)
 
@@ -58,6 +59,15 @@ class Run:
     def say(self, lines: Iterable[object]) -> None:
         say(self.progress, lines)
 
+    def tell(self, topic: str, counts: Counts) -> None:
+        """What was done on a topic, however its work ends, for the summary."""
+        self.summary.topics[topic] = counts
+
+    def count(self, topic: str, **more: int) -> None:
+        """The same bit by bit, on top of what was told."""
+        before = self.summary.topics[topic]
+        self.summary.topics[topic] = {**before, **{name: before[name] + done for name, done in more.items()}}
+
     def close(self) -> None:
         self.progress.wipe()
         if self._engine is not None:
@@ -66,14 +76,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, and does it.
+    """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, does it, and tells it.
 
-    `counts` says what each of the counts means that `work` answers. `alone` is for what no server may be beside.
+    `counts` says what each of the counts means that `work` tells. `alone` is for what no server may be beside.
     """
 
     name: str
     summary: str
-    work: Callable[[Run, TopicMaintenance], Counts]
+    work: Callable[[Run, TopicMaintenance], None]
     counts: Mapping[str, str]
     alone: bool = False
     default_engine: Callable[[], EngineName] = lambda: "spark" if has_spark() else "local"
@@ -123,7 +133,7 @@ def _run(
     clock_ms: Callable[[], int],
     probe: Probe,
 ) -> None:
-    run = Run(options, Maintenance.open(options.data, clock_ms=clock_ms, probe=probe), Progress(), probe)
+    run = Run(options, Maintenance.open(options.data, clock_ms=clock_ms, probe=probe), Progress(), probe, summary)
     summary.root = run.maintenance.location
     holding = run.maintenance.hold() if job.alone and not run.dry_run else nullcontext()
     try:
@@ -140,14 +150,18 @@ def _work_on_topics(job: Job, run: Run, summary: Summary, problems: dict[str, Ba
     for number, name in enumerate(names, 1):
         run.progress.show(f"{job.name}: {name} ({number} of {len(names)})")
         try:
-            summary.topics[name] = job.work(run, run.maintenance.topic(name))
-        except UnknownTopic:
+            job.work(run, run.maintenance.topic(name))
+        except UnknownTopic as error:
+            # It was there at first. Of all topics one that is gone is no more to be worked on.
             if run.options.topic:
-                raise
+                problems[name], summary.errors[name] = error, one_sentence(error)
         except TopicProblem as problem:
-            problems[name], summary.topics[name] = problem.first, problem.counts
-            summary.errors[name] = str(problem)
-        except LakelogError as error:
+            problems[name], summary.errors[name] = problem.first, str(problem)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            if run.options.debug and not isinstance(error, LakelogError):
+                raise
             problems[name], summary.errors[name] = error, one_sentence(error)
 
 

@@ -22,7 +22,6 @@ from delta_log.maintenance import TopicMaintenance
 from delta_log.merging import MergeAnswer, MergeOrder, carry_out
 from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, TopicProblem, milliseconds, run_job
-from jobs.outcome import Counts
 from jobs.tasks import plan_tasks
 
 __all__ = ["JOB", "main"]
@@ -60,7 +59,17 @@ class _Merging:
         self._written = 0
         self._problems: list[LakelogError] = []
 
-    def do(self) -> Counts:
+    def do(self) -> None:
+        try:
+            self._merge()
+        finally:
+            counts = count_bins(self._merged) | {"bins": len(self._bins), "given_up": self._given_up}
+            self._run.tell(self._topic.name, counts | {"bytes_written": self._written})
+        if self._problems:
+            first = next((each for each in self._problems if isinstance(each, OutcomeUnknown)), self._problems[0])
+            raise TopicProblem(first, len(self._problems))
+
+    def _merge(self) -> None:
         function = partial(carry_out, probe=self._run.probe) if self._run.probe is not no_probe else carry_out
         with closing(self._run.engine.map(function, self._orders())) as answered:
             for answers in answered:
@@ -68,12 +77,6 @@ class _Merging:
                     self._settle(answer)
                 done = len(self._merged) + self._given_up + len(self._problems)
                 self._run.progress.show(f"compaction: {self._topic.name}, {done} of {len(self._bins)} bins")
-        counts = count_bins(self._merged) | {"bins": len(self._bins), "given_up": self._given_up}
-        counts["bytes_written"] = self._written
-        if self._problems:
-            first = next((each for each in self._problems if isinstance(each, OutcomeUnknown)), self._problems[0])
-            raise TopicProblem(first, len(self._problems), counts)
-        return counts
 
     def _orders(self) -> Iterator[list[MergeOrder]]:
         """Asked for one by one while others are at work on what came before."""
@@ -105,12 +108,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _work(run: Run, topic: TopicMaintenance) -> Counts:
+def _work(run: Run, topic: TopicMaintenance) -> None:
     bins = topic.plan_compaction(run.now_ms, run.options.min_age)
     run.say(([f"topic {topic.name}"] if bins else []) + [str(each) for each in bins])
     if run.dry_run or not bins:
-        return count_bins(bins) | {"bytes_written": 0}
-    return _Merging(run, topic, bins).do()
+        run.tell(topic.name, count_bins(bins) | {"bytes_written": 0})
+        return
+    _Merging(run, topic, bins).do()
 
 
 JOB: Final = Job(

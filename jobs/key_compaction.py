@@ -67,19 +67,21 @@ class _Passing:
         self._passed: list[Passed] = []
         self._problems: list[LakelogError] = []
 
-    def do(self) -> Counts:
+    def do(self) -> None:
         try:
             self._sift()
             self._run.probe("key_compaction.mapped")
             for _ in range(_ROUNDS):
                 self._write_and_commit()
-        finally:
             for one in list(self._open):
                 self._end(one, PlanOutdated(self._topic.name, "others were faster again and again"))
+        finally:
+            for one in self._open:
+                one.give_up()
+            self._run.tell(self._topic.name, self._counts())
         if self._problems:
             first = next((each for each in self._problems if isinstance(each, OutcomeUnknown)), self._problems[0])
-            raise TopicProblem(first, len(self._problems), self._counts())
-        return self._counts()
+            raise TopicProblem(first, len(self._problems))
 
     def _sift(self) -> None:
         sifting = Sifting(self._topic.ground, self._passes, self._run.engine.workers)
@@ -151,12 +153,13 @@ class _Passing:
         }
 
 
-def _work(run: Run, topic: TopicMaintenance) -> Counts:
+def _work(run: Run, topic: TopicMaintenance) -> None:
     passes = plan_passes(topic.ground, run.now_ms)
     run.say(([f"topic {topic.name}"] if passes else []) + [str(each.plan) for each in passes])
     if run.dry_run or not passes:
-        return count_passes(passes)
-    return _Passing(run, topic, passes).do()
+        run.tell(topic.name, count_passes(passes))
+        return
+    _Passing(run, topic, passes).do()
 
 
 JOB: Final = Job(

@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Final
 
 from delta_log.clocks import check_clocks
@@ -36,7 +37,7 @@ def main(
 
 
 def count_plans(plans: Sequence[RetentionPlan], stale: Sequence[StaleFile]) -> Counts:
-    """What a plan comes to; carried out with nobody else at work, this is what was done."""
+    """What plans come to; carried out with nobody else at work, this is what was done."""
     return {
         "log_starts_moved": sum(plan.new_log_start > plan.log_start for plan in plans),
         "files": sum(len(plan.removals) for plan in plans),
@@ -67,17 +68,17 @@ def _choose(run: Run, names: Sequence[str]) -> Sequence[str]:
     return [name for name in names if name in due]
 
 
-def _work(run: Run, topic: TopicMaintenance) -> Counts:
+def _work(run: Run, topic: TopicMaintenance) -> None:
     plans, stale = topic.plan_retention(run.now_ms), topic.plan_sweep(run.now_ms)
     run.say(_plan_lines(topic.name, plans, stale))
-    counts = dict(count_plans(plans, stale))
     if run.dry_run:
-        return counts
+        run.tell(topic.name, count_plans(plans, stale))
+        return
+    run.tell(topic.name, count_plans((), ()))
+    told = partial(run.count, topic.name)
     if plans:
-        gone = topic.retain(plans)
-        counts |= {"files": len(gone), "records": sum(f.count for f in gone), "bytes": sum(f.size for f in gone)}
-    topic.sweep(stale)
-    return counts
+        topic.retain(plans, told)
+    topic.sweep(stale, told)
 
 
 def _plan_lines(name: str, plans: Sequence[RetentionPlan], stale: Sequence[StaleFile]) -> Iterator[str]:

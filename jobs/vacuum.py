@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from delta_log.disk import Probe, no_probe
@@ -25,11 +26,17 @@ def main(
     return run_job(JOB, argv, clock_ms=clock_ms, probe=probe)
 
 
-def _work(run: Run, topic: TopicMaintenance) -> Counts:
+def _work(run: Run, topic: TopicMaintenance) -> None:
     plan = topic.plan_vacuum(run.now_ms)
     run.say(_plan_lines(topic.name, plan))
-    if not run.dry_run:
-        topic.vacuum(plan)
+    if run.dry_run:
+        run.tell(topic.name, _count(plan))
+        return
+    run.tell(topic.name, _count(VacuumPlan(checkpoint=False, files=(), entries=())))
+    topic.vacuum(plan, partial(run.count, topic.name))
+
+
+def _count(plan: VacuumPlan) -> Counts:
     return {
         "checkpoints": int(plan.checkpoint),
         "files_deleted": len(plan.files),

@@ -91,6 +91,21 @@ def test_a_log_that_was_shortened_in_part_can_be_read_and_is_shortened_further(r
     assert by_delta_rs(root)[0] == ROWS
 
 
+def test_what_was_deleted_before_an_interrupt_is_counted(root: Path, capsys):
+    run(root, capsys)
+    hits: list[str] = []
+
+    def interrupt(step: str) -> None:
+        hits.append(step)
+        if hits.count("vacuum.entry_deleted") == 40:
+            raise KeyboardInterrupt
+
+    before = len(entries(root))
+    code = vacuum.main(["--data", str(root), "--all"], probe=interrupt)
+    counts = json.loads(capsys.readouterr().out.splitlines()[-1])["topics"][TOPIC]
+    assert (code, counts["entries_deleted"], before - len(entries(root))) == (130, 40, 40)
+
+
 @pytest.mark.parametrize("days", [8, -8])
 def test_a_wrong_clock_is_refused_and_nothing_is_deleted(root: Path, capsys, days: int):
     before = sorted(root.rglob("*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from delta_log.errors import (
     UnknownTopic,
 )
 from delta_log.types import DataFile
-from jobs import compaction, retention
+from jobs import compaction, key_compaction, retention
 from jobs.command import milliseconds
 from jobs.compaction import plan_tasks
 from jobs.engine import LocalEngine, open_engine
@@ -228,6 +229,101 @@ def test_a_closed_topic_is_told_and_the_others_are_cared_for(root: Path, capsys)
     assert code == 1
     assert list(summary["topics"]) == ["two"]
     assert "one" in summary["errors"]
+
+
+@pytest.fixture
+def due(tmp_path: Path) -> Path:
+    """Two topics of two partitions, of each of which each job has something to do."""
+    made = tmp_path / "due"
+    config = {"cleanup.policy": "compact,delete", "retention.bytes": 1, "min.cleanable.dirty.ratio": 0}
+    with Log.open(made, settings=Settings(upkeep=False)) as log:
+        for topic in ("one", "two"):
+            log.create_topic(topic, partitions=2, config=config)
+            for number in range(6):
+                log.append(topic, [Record(b"%d" % number, b"key", partition=number % 2)])
+                log.flush(topic)
+    let_time_pass(made)
+    return made
+
+
+class BreaksAt:
+    """The probe of a run to which something happens at a certain hit of a step."""
+
+    def __init__(self, step: str, hit: int, do: Callable[[], object]) -> None:
+        self._step, self._left, self._do = step, hit, do
+
+    def __call__(self, step: str) -> None:
+        if step == self._step:
+            self._left -= 1
+            if self._left == 0:
+                self._do()
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def break_down() -> None:
+    raise RuntimeError("nobody thought of it")
+
+
+#: A step that comes behind a change, and what was changed by then: all of that is counted but what only just was.
+STEPS = [
+    (retention, "retention.files_left", 1, {"log_starts_moved": 2, "files": 4, "files_deleted": 0}),
+    (compaction, "compaction.committed", 2, {"bins": 2, "files_merged": 3, "files_written": 1}),
+    (
+        key_compaction,
+        "key_compaction.committed",
+        2,
+        {"passes": 2, "given_up": 0, "records_removed": 2, "files_replaced": 2},
+    ),
+]
+
+
+@pytest.mark.parametrize(("job", "step", "hit", "counts"), STEPS)
+def test_what_was_done_before_an_interrupt_is_counted(due: Path, capsys, job, step: str, hit: int, counts: dict):
+    more = ["--min-age", "0s"] if job is compaction else []
+    code, summary, _, _ = call(capsys, job, "--data", due, "--all", *more, probe=BreaksAt(step, hit, interrupt))
+    assert (code, list(summary["topics"])) == (130, ["one"])
+    assert summary["topics"]["one"].items() >= counts.items()
+
+
+@pytest.mark.parametrize(("job", "step", "hit", "counts"), STEPS)
+def test_what_nobody_thought_of_ends_the_work_on_one_topic(due: Path, capsys, job, step: str, hit: int, counts: dict):
+    more = ["--min-age", "0s"] if job is compaction else []
+    broken = BreaksAt(step, hit, break_down)
+    code, summary, _, said = call(capsys, job, "--data", due, "--all", *more, probe=broken)
+    assert (code, summary["errors"]) == (1, {"one": "RuntimeError: nobody thought of it"})
+    assert summary["topics"]["one"].items() >= counts.items()
+    assert sum(summary["topics"]["two"].values()) > sum(counts.values())
+    assert said == f"{job.JOB.name} of one: RuntimeError: nobody thought of it\n"
+
+
+def test_with_debug_what_nobody_thought_of_is_shown_where_it_was(due: Path, capsys):
+    with pytest.raises(RuntimeError, match="nobody thought of it"):
+        call(
+            capsys, retention, "--data", due, "--all", "--debug", probe=BreaksAt("retention.files_left", 1, break_down)
+        )
+
+
+def test_a_topic_that_was_named_and_leaves_meanwhile_is_an_error_of_that_topic(due: Path, capsys):
+    with Log.open(due, settings=Settings(upkeep=False)) as log:
+        log.create_topic("three", config={"retention.bytes": 1})
+        for number in range(3):
+            log.append("three", [Record(b"%d" % number)])
+            log.flush("three")
+    let_time_pass(due)
+
+    def delete() -> None:
+        with Log.open(due, settings=Settings(upkeep=False)) as log:
+            log.delete_topic("two")
+
+    named = ["--topic", "one", "--topic", "two", "--topic", "three"]
+    probe = BreaksAt("retention.files_left", 1, delete)
+    code, summary, _, _ = call(capsys, retention, "--data", due, *named, probe=probe)
+    assert (code, summary["outcome"]) == (1, "incomplete")
+    assert summary["errors"] == {"two": "there is no topic 'two'"}
+    assert {name: counts["files"] for name, counts in summary["topics"].items()} == {"one": 4, "three": 2}
 
 
 def test_the_plan_is_printed_before_it_is_carried_out(root: Path, capsys):
