@@ -7,6 +7,7 @@ that is no UTF-8 are refused. Knows no route, and not how records are carried.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -20,6 +21,8 @@ T = TypeVar("T")
 #: What administers is short: a longer body is refused before it takes the loop's time.
 MOST_BYTES: Final = 1024 * 1024
 _MESSAGE: Final = 400
+#: How msgspec says that a number is too large or too small.
+_BOUND: Final = re.compile(r"Expected `\w+` (?P<sign>[<>]=) (?P<limit>-?\d+) - at `\$\.(?P<where>.+)`")
 #: The media types of v2's own bodies that carry no records.
 V2_TYPES: Final = ("application/json", "application/vnd.kafka.v2+json", "application/vnd.kafka+json")
 V3_TYPES: Final = ("application/json",)
@@ -90,4 +93,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> None:
 
 def _shown(error: Exception) -> str:
     text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    if bound := _BOUND.fullmatch(text):
+        text = f"{bound['where']} must be at {'most' if bound['sign'] == '<=' else 'least'} {bound['limit']}"
     return text if len(text) <= _MESSAGE else text[:_MESSAGE] + "…"

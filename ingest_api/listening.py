@@ -63,7 +63,7 @@ def _why_not(host: str, port: int, error: OSError) -> str:
         case errno.EACCES:
             return f"port {port} of {host} may not be used by this user; choose one above 1023 with --port"
         case errno.EADDRNOTAVAIL:
-            return f"the host {host} is no address of this machine"
+            return f"the host {host} is no address of this machine; choose another with --host, as 0.0.0.0 for all"
         case _:
             return f"port {port} of {host} cannot be used: {_reason(error)}"
 

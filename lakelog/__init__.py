@@ -6,10 +6,15 @@ wire format and nothing of the rooms behind it, so that a client's install stays
 A name is loaded when it is used first, so that `import lakelog` itself loads nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from __future__ import annotations
 
+from importlib import import_module
+
+#: As `typing` has it, which would be most of what an import of this package takes.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from lakelog import errors as errors
     from lakelog.admin import Admin
     from lakelog.async_admin import AsyncAdmin

@@ -1,7 +1,27 @@
-"""`python -m lakelog` is the program `lakelog`."""
+"""The program `lakelog`, as its script and as `python -m lakelog`: quiet about Ctrl-C from its first step on.
 
+What is imported takes a while, in which nobody could say in a sentence that it was interrupted: until then the system
+ends the process, as it ends any other.
+"""
+
+import signal
 import sys
 
-from lakelog.cli import main
+__all__ = ["main"]
 
-sys.exit(main())
+
+def main() -> int:
+    heeded = signal.getsignal(signal.SIGINT)
+    if heeded is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from lakelog import cli  # noqa: PLC0415 - this is what takes a while
+
+    try:
+        signal.signal(signal.SIGINT, heeded)
+        return cli.main()
+    except KeyboardInterrupt:
+        return cli.INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,8 +11,18 @@ from typing import Final
 from lakelog import __version__
 from lakelog.commands import COMMANDS
 from lakelog.terminal.exits import CALLED_WRONGLY, INTERRUPTED, NOBODY_READS, Failure, exit_code_of, show_failure
-from lakelog.terminal.grammar import Command, Commands, Parser, Path, build_parser, find_command, wants_json
+from lakelog.terminal.grammar import (
+    Command,
+    Commands,
+    Parser,
+    Path,
+    build_parser,
+    find_command,
+    find_misplaced,
+    wants_json,
+)
 from lakelog.terminal.heeding import heeding
+from lakelog.terminal.streams import prepare_streams
 
 __all__ = ["main", "run_task"]
 
@@ -24,6 +34,7 @@ def main(argv: Sequence[str] | None = None, *, commands: Commands = COMMANDS) ->
     """Run one command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
+        prepare_streams()
         with heeding():
             code = _run(words, commands)
         # What stands in a buffer could otherwise not be written later, when nobody can say so.
@@ -34,9 +45,11 @@ def main(argv: Sequence[str] | None = None, *, commands: Commands = COMMANDS) ->
         # Python's own flush at exit must not complain about it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is ends the command, and is told of
         if "--debug" in words:
-            raise
+            import traceback  # noqa: PLC0415 - help stays quick
+
+            traceback.print_exc()
         path, command = find_command(words, commands)
         if isinstance(error, ModuleNotFoundError) and command is not None and _is_missing_part(error):
             error = _missing_part(command)
@@ -61,6 +74,8 @@ def _run(words: list[str], commands: Commands) -> int:
             module.configure(parser)
 
     parser, parts = build_parser(commands, __version__, configure, as_json=wants_json(words))
+    if (misplaced := find_misplaced(words, commands)) is not None:
+        parser.error(f"{misplaced} stands before the command, and options follow it: `lakelog COMMAND {misplaced}`")
     args = parser.parse_args(words)
     if module is None:
         parts.get(wanted, parser).print_help()

@@ -33,6 +33,7 @@ from lakelog.terminal.exits import (
 )
 from lakelog.terminal.progress import Progress, show_rate, show_size
 from lakelog.terminal.showing import write_json
+from lakelog.terminal.streams import standard_input
 
 if TYPE_CHECKING:
     from io import BufferedIOBase
@@ -142,7 +143,7 @@ class _Input:
 @contextlib.contextmanager
 def _input(name: str) -> Generator[_Input]:
     if name == "-":
-        yield _Input(cast("BufferedIOBase", sys.stdin.buffer), 0)
+        yield _Input(cast("BufferedIOBase", standard_input().buffer), 0)
         return
     try:
         opened = open(name, "rb")  # noqa: SIM115, PTH123 - what follows is not about opening it

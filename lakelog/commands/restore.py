@@ -10,7 +10,7 @@ from lakelog.commands.copying import add_copy, copy_place, show_copy, watched
 from lakelog.commands.rooted import DATA_VARIABLE, DEFAULT_DATA
 from lakelog.commands.verbs import Watching, add_dry_run, end_with, tell, tell_plan
 from lakelog.terminal.arguments import add_output
-from lakelog.terminal.exits import IN_THE_WAY, Failure
+from lakelog.terminal.exits import IN_THE_WAY, WRONG_ROOT, Failure
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from delta_log.errors import InvalidRequest
+    from delta_log.errors import InvalidRequest, NotARoot
     from delta_log.operators import restore
     from delta_log.roots import as_root
 
@@ -39,6 +39,10 @@ def run(args: argparse.Namespace) -> int:
     except InvalidRequest as error:
         cure = "name a backup, and an empty place with --data ROOT"
         raise Failure(str(error), cure, exit_code=IN_THE_WAY) from None
+    except NotARoot as error:
+        if error.root != copy.store.location:
+            raise
+        raise Failure(str(error), "name a backup", exit_code=WRONG_ROOT, code=error.code) from None
     tell_plan(args, str(report).splitlines())
     if not args.dry_run:
         with Watching(sys.stderr) as watching:

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakelog import __version__
+from lakelog.terminal.exits import CALLED_WRONGLY, Failure
+from lakelog.terminal.streams import standard_input
 
 if TYPE_CHECKING:
     from ingest_api.settings import ServerSettings, Setting
     from ingest_api.settings_sources import Chosen
 
-CALLED_WRONGLY: Final = 2
+_CURE: Final = "`lakelog serve --help` says what may be given"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,14 +59,14 @@ def run(args: argparse.Namespace) -> int:
     try:
         chosen = _choose(args)
     except UnusableSetting as error:
-        print(f"lakelog serve: {error}", file=sys.stderr)
-        return CALLED_WRONGLY
+        raise Failure(str(error), _CURE, exit_code=CALLED_WRONGLY) from None
     if args.check_config:
         from ingest_api.settings_sources import show
 
         print(show(chosen))
         return 0
     if args.stop_with_stdin:
+        standard_input()
         threading.Thread(target=_stop_with_stdin, name="lakelog-stdin", daemon=True).start()
     return _serve(chosen.settings)
 
@@ -109,11 +111,15 @@ def _stop_with_stdin() -> None:
 
 def _serve(settings: ServerSettings) -> int:
     from ingest_api.app import create_app
+    from ingest_api.listening import CannotListen
     from ingest_api.logs import logging_to
     from ingest_api.running import serve
 
     with logging_to(sys.stderr, log_format=settings.log_format, level=settings.log_level):
-        return serve(settings, Banner(settings), create_app)
+        try:
+            return serve(settings, Banner(settings), create_app)
+        except CannotListen as error:
+            raise Failure(str(error)) from error  # it says what to do, too
 
 
 class Banner:

@@ -18,6 +18,7 @@ from lakelog.commands.sql_hints import decide_hint, wants_names
 from lakelog.commands.sql_moments import At, assign_moments, parse_at
 from lakelog.terminal.exits import ABSENT, CALLED_WRONGLY, UNUSABLE, Failure
 from lakelog.terminal.showing import WriteRows, write_csv, write_json, write_table
+from lakelog.terminal.streams import standard_input
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     from delta_log.table_history import OutsideHistory
     from delta_log.table_queries import NoSuchTable, TableQueries
 
-    text = sys.stdin.read() if args.query == "-" else args.query
+    text = standard_input().read() if args.query == "-" else args.query
     _check_reads(text)
     root = as_root(find_root(args))
     queries = TableQueries()

@@ -32,7 +32,7 @@ def confirm(args: argparse.Namespace, question: str) -> None:
     """Whoever sits at a terminal is asked. Failure where the answer is no, or there is nobody to give one."""
     if args.yes:
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):  # pyright: ignore[reportUnnecessaryComparison] - closed, it is None
         raise Failure("nothing was done", "say --yes to have this plan carried out", exit_code=CALLED_WRONGLY)
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:

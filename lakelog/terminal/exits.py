@@ -61,10 +61,13 @@ class Exit(NamedTuple):
 
 
 class Failure(Exception):
-    """What a command itself finds wrong: what happened, what to do next, and the exit code."""
+    """What a command itself finds wrong: what happened, what to do next, and the exit code.
 
-    def __init__(self, what: str, cure: str = "", *, exit_code: int = FAILED) -> None:
-        self.what, self.cure, self.exit_code = what, cure, exit_code
+    `code` is that of the error which it says in other words, if there is one.
+    """
+
+    def __init__(self, what: str, cure: str = "", *, exit_code: int = FAILED, code: str = "") -> None:
+        self.what, self.cure, self.exit_code, self.code = what, cure, exit_code, code
         super().__init__(f"{what}; {cure}" if cure else what)
 
 
@@ -171,6 +174,13 @@ EXITS: Final = (
     Exit(NOBODY_READS, "whoever read the output went away, as `head` does"),
 )
 
+#: What to do next where the kind of an error says more than its code.
+_CURES_OF_KINDS: Final = {
+    "UnknownPartition": "choose one that there is",
+    "StorageRefused": "`lakelog doctor --data PLACE` tries that place",
+}
+#: Of an error that nobody foresaw.
+_TRACE: Final = "--debug shows where"
 #: What an error is called that has no code of its own.
 _NAMES: Final = {
     FAILED: "FAILED",
@@ -215,8 +225,8 @@ def show_failure(command: str, error: BaseException, *, as_json: bool) -> str:
 def _said(error: BaseException) -> tuple[str, str]:
     if isinstance(error, Failure):
         return _on_one_line(error.what), _on_one_line(error.cure)
-    _, cure = _BY_CODE.get(getattr(error, "code", ""), (FAILED, ""))
-    return _on_one_line(str(error)) or type(error).__name__, cure
+    _, cure = _BY_CODE.get(getattr(error, "code", ""), (FAILED, _TRACE))
+    return _on_one_line(str(error)) or type(error).__name__, _CURES_OF_KINDS.get(type(error).__name__, cure)
 
 
 def _on_one_line(text: str) -> str:

@@ -7,7 +7,7 @@ the modules of commands that are asked for are imported, so that help stays quic
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
@@ -23,9 +23,12 @@ __all__ = [
     "build_parser",
     "commands_of",
     "find_command",
+    "find_misplaced",
     "wants_json",
 ]
 
+#: Those of the program itself, which may stand before the command.
+_OWN: Final = frozenset({"-h", "--help", "--version", "--debug"})
 _DEBUG_HELP: Final = "show the stack trace of an error"
 
 
@@ -70,8 +73,18 @@ class Parser(argparse.ArgumentParser):
         """What the parser of a command does not know is said by that one, not by the whole."""
         found, left = super().parse_known_args(args, namespace)
         if left:
-            self.error(f"unrecognized arguments: {' '.join(left)}")
+            near = [_nearest(word.partition("=")[0], self._option_string_actions) for word in left if word[:2] == "--"]
+            self.error(f"unrecognized arguments: {' '.join(left)}{''.join(near)}")
         return found, left
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """With the nearest of the words there are, where one is near."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            if near := _nearest(str(value), map(str, action.choices or ())):
+                raise argparse.ArgumentError(action, f"there is no {str(value)!r}{near}") from None
+            raise error from None
 
     def error(self, message: str) -> NoReturn:
         failure = Failure(message, f"see {self.prog} --help", exit_code=CALLED_WRONGLY)
@@ -96,6 +109,19 @@ def find_command(words: Sequence[str], commands: Commands) -> tuple[Path, Comman
         return (first,) if first else (), found
     second = next(names, "")
     return (first, second) if second else (first,), found.commands.get(second)
+
+
+def find_misplaced(words: Sequence[str], commands: Commands) -> str | None:
+    """An option of a command that stands before it, if one does."""
+    below: Commands = commands
+    for word in (each for each in words if each not in _OWN):
+        if word.startswith("-"):
+            return word.partition("=")[0] if any(later in below for later in words) else None
+        found = below.get(word)
+        if not isinstance(found, Group):
+            return None
+        below = found.commands
+    return None
 
 
 def wants_json(words: Sequence[str]) -> bool:
@@ -129,3 +155,10 @@ def _part(choices: argparse._SubParsersAction[Parser], name: str, summary: str, 
     part = choices.add_parser(name, help=summary, description=described, as_json=as_json)
     part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG_HELP)
     return part
+
+
+def _nearest(word: str, words: Iterable[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, list(words), n=1)
+    return f"; the nearest is {near[0]}" if near else ""

@@ -211,7 +211,12 @@ def test_a_port_in_use_is_refused_before_the_data_is_touched(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         refused = serve_in_vain(tmp_path / "data", port=taken.getsockname()[1])
     assert refused.returncode == 1
-    assert "is in use by another program" in one_sentence(refused)
+    assert one_sentence(refused).endswith("is in use by another program; stop it or choose another with --port")
+    elsewhere = run("--data", str(tmp_path / "data"), "--host", "192.0.2.1", "--port", "0")
+    assert elsewhere.returncode == 1
+    assert one_sentence(elsewhere).endswith(
+        "is no address of this machine; choose another with --host, as 0.0.0.0 for all"
+    )
     assert not (tmp_path / "data").exists()
 
 
@@ -254,6 +259,7 @@ def test_a_setting_that_cannot_be_used_is_one_sentence(
     refused = run(*words, folder=tmp_path, variables=variables)
     assert refused.returncode == 2
     assert sentence in one_sentence(refused)
+    assert one_sentence(refused).endswith("; `lakelog serve --help` says what may be given")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latin.toml", "my.toml"]
 
 

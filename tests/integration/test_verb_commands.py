@@ -184,6 +184,7 @@ def test_places_without_a_root_are_told_what_to_do(sound: Path, tmp_path: Path):
             "it has no lakelog.json; name another place with --data",
         ),
         (("backup", tmp_path / "copy", "--data", newer), WRONG_ROOT, "newer than this version, which knows 1: install"),
+        (("restore", tmp_path / "absent", "--data", tmp_path / "copy"), WRONG_ROOT, "no lakelog.json; name a backup"),
         (("repair", "--data", "ftp://somewhere"), WRONG_ROOT, "not on ftp://; name another place with --data ROOT"),
         (
             ("check", "--data", sound, "--server", "http://x"),

@@ -7,11 +7,12 @@ from types import ModuleType
 
 import pytest
 
+from delta_log.errors import StorageRefused
 from lakelog import __version__, cli
 from lakelog.cli import main
 from lakelog.commands import Command, Group
-from lakelog.errors import UnknownTopic
-from lakelog.terminal.exits import IN_THE_WAY, Failure
+from lakelog.errors import UnknownPartition, UnknownTopic
+from lakelog.terminal.exits import IN_THE_WAY, Failure, one_sentence
 
 MODULE = "lakelog.commands.probe"
 COMMANDS = {
@@ -74,12 +75,20 @@ def test_a_name_alone_shows_what_is_below_it(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["prode"], "lakelog: argument COMMAND: invalid choice: 'prode'"),
-        (["many", "prode"], "lakelog many: argument COMMAND: invalid choice: 'prode'"),
+        (["prode"], "lakelog: argument COMMAND: there is no 'prode'; the nearest is probe; see lakelog --help"),
+        (["many", "prode"], "lakelog many: argument COMMAND: there is no 'prode'; the nearest is probe; see"),
+        (["zzz"], "lakelog: argument COMMAND: invalid choice: 'zzz' (choose from 'probe', 'other', 'many')"),
         (
             ["many", "probe", "--dee", "1"],
-            "lakelog many probe: unrecognized arguments: --dee 1; see lakelog many probe --help",
+            "lakelog many probe: unrecognized arguments: --dee 1; the nearest is --deep; see lakelog many probe --help",
         ),
+        (["many", "probe", "--zzz"], "lakelog many probe: unrecognized arguments: --zzz; see lakelog many probe"),
+        (["--verison"], "lakelog: unrecognized arguments: --verison; the nearest is --version; see lakelog --help"),
+        (
+            ["--server", "URL", "many", "probe"],
+            "lakelog: --server stands before the command, and options follow it: `lakelog COMMAND --server`; see",
+        ),
+        (["many", "--deep=1", "probe"], "lakelog: --deep stands before the command, and options follow it: "),
         (
             ["many", "probe", "--deep", "x"],
             "lakelog many probe: argument --deep: invalid int value: 'x'; see lakelog many",
@@ -125,7 +134,10 @@ def test_an_absent_module_of_ours_is_not_taken_for_a_missing_part(capsys: pytest
 
 @pytest.mark.parametrize(
     ("error", "sentence"),
-    [(OSError("disk\n  full"), "lakelog probe: disk full\n"), (ValueError(), "lakelog probe: ValueError\n")],
+    [
+        (OSError("disk\n  full"), "lakelog probe: disk full; --debug shows where\n"),
+        (ValueError(), "lakelog probe: ValueError; --debug shows where\n"),
+    ],
     ids=["with a message", "without one"],
 )
 def test_an_error_is_one_line(
@@ -222,10 +234,33 @@ def test_what_is_called_wrongly_is_an_object_as_well(probe: ModuleType, capsys: 
 
 
 @pytest.mark.parametrize("words", [["--debug", "probe"], ["probe", "--debug"]], ids=["before", "after"])
-def test_debug_shows_the_stack_trace(probe: ModuleType, monkeypatch: pytest.MonkeyPatch, words: list[str]):
-    monkeypatch.setattr(probe, "run", fail_with(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        main(words, commands=COMMANDS)
+def test_debug_shows_the_stack_trace_and_changes_nothing_else(
+    probe: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+):
+    def configure(parser: ArgumentParser) -> None:
+        parser.add_argument("--output")
+
+    probe.__dict__.update(configure=configure, run=fail_with(UnknownTopic("there is no topic x.")))
+    assert main(words, commands=COMMANDS) == 5
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert (first, last) == (
+        "Traceback (most recent call last):",
+        "lakelog probe: there is no topic x; `lakelog topics list` names the topics there are",
+    )
+    assert main([*words, "--output=json"], commands=COMMANDS) == 5
+    *_, last = capsys.readouterr().err.splitlines()
+    assert json.loads(last)["error"]["code"] == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+@pytest.mark.parametrize(
+    ("error", "cure"),
+    [
+        (UnknownPartition("orders has no partition 9: it has 0 to 3"), "choose one that there is"),
+        (StorageRefused("backup.json", "permission denied"), "`lakelog doctor --data PLACE` tries that place"),
+    ],
+)
+def test_what_to_do_next_may_be_of_one_kind_of_error(error: Exception, cure: str):
+    assert one_sentence(error).endswith(f"; {cure}")
 
 
 def test_an_interrupt_ends_quietly(
