@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, overload
 
 import msgspec
 
@@ -41,24 +41,34 @@ class CheckPlan:
     location: str
     tables: tuple[str, ...]
 
+    @property
+    def exit_code(self) -> int:
+        return 0
+
     def __str__(self) -> str:
         named = ", ".join([*self.tables[:_NAMED], *(["…"] if len(self.tables) > _NAMED else ())])
         tables = f"all of {len(self.tables)} tables ({named})" if self.tables else "no table, as there is none"
         return f"read of {self.location} its own files, the journal, and {tables}; change nothing"
 
 
-def plan_check(root: str | Path | Root) -> CheckPlan:
-    """NotARoot where there is none."""
-    place = as_root(root)
-    _check_is_root(place)
-    return CheckPlan(place.store.location, tuple(list_tables(place.store)))
+@overload
+def check(
+    root: str | Path | Root, *, dry_run: Literal[False] = False, progress: Progress = say_nothing
+) -> CheckReport: ...
+@overload
+def check(root: str | Path | Root, *, dry_run: Literal[True], progress: Progress = say_nothing) -> CheckPlan: ...
+def check(
+    root: str | Path | Root, *, dry_run: bool = False, progress: Progress = say_nothing
+) -> CheckReport | CheckPlan:
+    """Look into everything that a root holds; in a dry run, say what that is. `progress` is told what is looked at.
 
-
-def check(root: str | Path | Root, *, progress: Progress = say_nothing) -> CheckReport:
-    """Look into everything that a root holds. `progress` is told what is looked at."""
+    NotARoot where there is none.
+    """
     place = as_root(root)
     store = place.store
     _check_is_root(place)
+    if dry_run:
+        return CheckPlan(store.location, tuple(list_tables(store)))
     counts = Counts()
     findings = _twice(lambda: _check_place(store))
     progress("the journal")

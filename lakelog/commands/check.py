@@ -26,11 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from delta_log.operators import check
-    from delta_log.operators.checking import plan_check
     from delta_log.roots import as_root
 
     place = as_root(find_root(args))
-    plan = plan_check(place)
+    plan = check(place, dry_run=True)
     tell_plan(args, [str(plan)])
     if args.dry_run:
         tell(args, {"root": place.store.location, "dry_run": True, "tables": list(plan.tables)})

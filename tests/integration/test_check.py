@@ -50,6 +50,19 @@ def test_a_root_whose_owner_died_is_sound_and_a_check_changes_nothing(dead: Path
     assert str(report).endswith(f"{dead}: sound; 3 tables, 9 files, {report.records} records, {report.size} bytes")
 
 
+def test_a_dry_run_of_a_check_says_what_would_be_read_and_reads_nothing_of_it(dead: Path):
+    roots.flip(roots.topic_files(dead)[1])
+    before = roots.content_of(dead)
+    looked: list[str] = []
+    plan = check(dead, dry_run=True, progress=looked.append)
+    assert (plan.location, plan.tables, plan.exit_code) == (str(dead), ("__producers", "__readers", TOPIC), 0)
+    assert str(plan).endswith("all of 3 tables (__producers, __readers, orders); change nothing")
+    assert (looked, roots.content_of(dead)) == ([], before)
+    assert check(dead).exit_code == 1
+    with pytest.raises(NotARoot):
+        check(dead / "topics", dry_run=True)
+
+
 def test_a_root_after_a_clean_stop_is_sound(stopped: Path):
     assert check(stopped).findings == ()
 
