@@ -35,7 +35,8 @@ def run(place: Path, size: Size) -> Iterator[Row]:
     ]
     count = max(len(pool), size.stored)
     with lines.open("wb") as out:
-        out.writelines(pool[number % len(pool)] for number in range(count))
+        # Numbered, so that none can stand for another.
+        out.writelines(b"%010d" % number + pool[number % len(pool)][10:] for number in range(count))
     produced: list[float] = []
     sent: list[float] = []
     consumed: list[float] = []

@@ -1,4 +1,4 @@
-"""docs/runbook.md has every line that server, log, groups and jobs say when something is wrong, and every alert."""
+"""docs/runbook.md has every line of server, log, groups, jobs and clients that something is wrong, and every alert."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.support.promql import metrics_in
 from tests.support.said_lines import Said, said_by, said_in
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
-ROOMS = ("delta_log", "consumer_groups", "ingest_api", "jobs")
+ROOMS = ("delta_log", "consumer_groups", "ingest_api", "jobs", "lakelog/produce", "lakelog/consume")
+SCHEDULER = ROOT / "lakelog" / "commands" / "jobs_running.py"
 LINE = re.compile(r"^\| `([^`]+)` \| (warning|error) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 ALERT = re.compile(r"^\| `(Lakelog\w+)` \| (\w+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 #: Said by what writes the log itself, which cannot say it by a logger.
@@ -21,8 +22,8 @@ OF_THE_WRITER = {
     Said("… lines of the log were left out: its reader is too slow", "warning"),
     Said("a message of … at … could not be put into words", "error"),
 }
-#: Progress, which is wiped.
-NO_LINES = {"…"}
+#: Progress, which is wiped, and errors in their own words; what a schedule says when all is well, and how it begins.
+NO_LINES = {"…", "the next run is due at …", "lakelog jobs: …"}
 
 
 def alerts() -> dict[str, dict[str, Any]]:
@@ -31,7 +32,8 @@ def alerts() -> dict[str, dict[str, Any]]:
 
 
 def test_every_line_that_may_be_said_has_a_row_with_its_level_and_every_row_a_line():
-    said = {each for each in said_by([ROOT / room for room in ROOMS]) if each.line not in NO_LINES}
+    said = {*said_by([ROOT / room for room in ROOMS]), *said_in(SCHEDULER.read_text(encoding="utf-8"), says="say")}
+    said = {each for each in said if each.line not in NO_LINES}
     assert {Said(line, level) for line, level, *_ in LINE.findall(PAGE)} == said | OF_THE_WRITER
 
 
@@ -68,6 +70,7 @@ def test_every_alert_has_a_row_that_names_its_severity_and_what_it_watches():
         ('logger.warning("a" "b")', Said("ab", "warning")),
         ('sys.stderr.write(f"job: {why}\\n")', Said("job: …", "error")),
         ('print(f"{a} of {b}", file=sys.stderr)', Said("… of …", "error")),
+        ('known.warnings.append(f"gone: {why}")', Said("gone: …", "warning")),
     ],
 )
 def test_lines_are_found_however_they_are_said(source: str, said: Said):

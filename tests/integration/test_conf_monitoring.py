@@ -113,8 +113,8 @@ def test_no_alert_is_there_twice():
     assert len({rule["alert"] for rule in rules()}) == len(rules())
 
 
-def test_prometheus_itself_finds_nothing_wrong_with_the_alerts():
-    """Where it is installed; the tests above do without."""
+def test_prometheus_itself_where_it_is_installed_finds_nothing_wrong_with_the_alerts():
+    """The tests above do without."""
     promtool = shutil.which("promtool")
     if promtool is None:
         return

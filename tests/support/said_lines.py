@@ -1,4 +1,7 @@
-"""What programs may say, found in their source: calls of loggers at warning and above, and what goes to stderr."""
+"""What programs may say, found in their source: calls of loggers at warning and above, and what goes to stderr.
+
+`warnings` is what the deciding parts of a consumer hand to its logger.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,11 @@ class Said(NamedTuple):
     level: str
 
 
-def said_in(source: str) -> Iterator[Said]:
-    """Of one module. A line that is not written where it is said raises ValueError: nobody could look it up."""
+def said_in(source: str, *, says: str | None = None) -> Iterator[Said]:
+    """Of one module. A line that is not written where it is said raises ValueError: nobody could look it up.
+
+    `says` is a function of the module by which it speaks on stderr.
+    """
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue
@@ -33,7 +39,9 @@ def said_in(source: str) -> Iterator[Said]:
             yield Said(_text(node.args[0], called), LEVELS[method])
         elif of_a_logger and method == "log":
             raise ValueError(f"{ast.unparse(node)}: its level is not written there")
-        elif called == "sys.stderr.write" or _prints_to_stderr(node, called):
+        elif method == "append" and owner.rpartition(".")[2] == "warnings":
+            yield Said(_text(node.args[0], called), "warning")
+        elif called in {"sys.stderr.write", says} or _prints_to_stderr(node, called):
             yield Said(_text(node.args[0], called).rstrip("\n"), "error")
 
 
@@ -56,6 +64,8 @@ def _text(given: ast.expr, called: str) -> str:
     match given:
         case ast.Constant(value=str(text)):
             return _PLACEHOLDER.sub(VARYING, text)
+        case ast.Call(func=ast.Name("str")):
+            return VARYING
         case ast.JoinedStr(values=parts):
             return "".join(_text(part, called) if isinstance(part, ast.Constant) else VARYING for part in parts)
         case _:
