@@ -32,6 +32,14 @@ class TopicProblem(Exception):
         self.first = first
 
 
+class _NoEngine(Exception):
+    """Nobody is there to do the work, of whichever topic; `why` says what hinders."""
+
+    def __init__(self, why: LakelogError) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
 @dataclass(slots=True)
 class Run:
     """One run of a job. `now_ms` is what host and store agree on."""
@@ -50,10 +58,16 @@ class Run:
 
     @property
     def engine(self) -> Engine:
-        """Started when it is first needed: where nothing is to be done there is nothing to wait for."""
+        """Started when it is first needed: where nothing is to be done there is nothing to wait for.
+
+        Without it nothing is changed, so that it does not start ends the run, and not the work on one topic.
+        """
         if self._engine is None:
             self.progress.show(f"starting the {self.options.engine} engine")
-            self._engine = open_engine(self.options.engine, f"lakelog {self.options.job}", self.options.master)
+            try:
+                self._engine = open_engine(self.options.engine, f"lakelog {self.options.job}", self.options.master)
+            except LakelogError as error:
+                raise _NoEngine(error) from error
         return self._engine
 
     def say(self, lines: Iterable[object]) -> None:
@@ -139,6 +153,8 @@ def _run(
     try:
         with holding:
             _work_on_topics(job, run, summary, problems)
+    except _NoEngine as stopped:
+        raise stopped.why from stopped.why.__cause__
     finally:
         run.close()
 
@@ -157,7 +173,7 @@ def _work_on_topics(job: Job, run: Run, summary: Summary, problems: dict[str, Ba
                 problems[name], summary.errors[name] = error, one_sentence(error)
         except TopicProblem as problem:
             problems[name], summary.errors[name] = problem.first, str(problem)
-        except BrokenPipeError:
+        except (BrokenPipeError, _NoEngine):
             raise
         except Exception as error:
             if run.options.debug and not isinstance(error, LakelogError):

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from delta_log.errors import NotAvailable, StorageRefused
+from delta_log.errors import NotAvailable
 from jobs.exchange import Gather, Spread, exchange_by_spark, exchange_in_threads
 from jobs.own_session import OpenSession, Sessions
 from jobs.threads import in_threads
@@ -94,14 +94,14 @@ def has_spark() -> bool:
 
 
 def open_engine(name: EngineName, app_name: str, master: str | None = None) -> Engine:
-    """StorageRefused where Spark is not there or does not start."""
+    """NotAvailable where Spark is not there or does not start."""
     if name == "local":
         return LocalEngine()
     try:
         return SparkEngine(app_name, master)
     except Exception as error:
         why = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StorageRefused("Spark", f"it does not start ({why}); --engine local needs none") from error
+        raise NotAvailable(f"Spark does not start ({why}); --engine local needs none") from error
 
 
 def open_session(app_name: str, master: str | None = None) -> OpenSession:

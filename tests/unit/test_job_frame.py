@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from delta_log.errors import (
     Corruption,
     InvalidRequest,
     NotARoot,
+    NotAvailable,
     OutcomeUnknown,
     PlanOutdated,
     StorageRefused,
@@ -28,7 +31,9 @@ from jobs.compaction import plan_tasks
 from jobs.engine import LocalEngine, open_engine
 from jobs.outcome import Exit, Summary, decide_exit, one_sentence
 from jobs.progress import Progress
+from tests.architecture.project_files import ROOT
 from tests.support.job_stage import DAY, let_time_pass, now_ms
+from tests.support.serving import environment
 
 
 @pytest.fixture
@@ -160,8 +165,27 @@ def test_spark_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.Mon
         raise RuntimeError("Java gateway process exited\n  trace")
 
     monkeypatch.setattr(engines, "_session", broken)
-    with pytest.raises(StorageRefused, match=r"does not start \(Java gateway process exited\); --engine local"):
+    with pytest.raises(NotAvailable, match=r"^Spark does not start \(Java gateway process exited\); --engine local"):
         open_engine("spark", "a job")
+
+
+def test_spark_that_does_not_start_ends_the_run_at_the_first_topic_and_changes_nothing(root: Path, tmp_path: Path):
+    before = sorted(path for path in root.rglob("*") if path.is_file())
+    command = [sys.executable, "-m", "jobs.compaction", "--data", root, "--all", "--min-age", "0s", "--engine", "spark"]
+    ended = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=ROOT,
+        env=environment() | {"JAVA_HOME": str(tmp_path / "nowhere")},
+    )
+    summary = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.returncode, summary["outcome"], summary["errors"]) == (3, "refused", {}), ended.stderr
+    assert "--engine local needs none" in summary["error"]
+    assert ended.stderr.count("--engine local needs none") == 1
+    assert sorted(path for path in root.rglob("*") if path.is_file()) == before
 
 
 @pytest.mark.parametrize("job", [retention, compaction])
