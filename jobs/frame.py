@@ -24,7 +24,15 @@ _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_00
 
 
 class JobParser(argparse.ArgumentParser):
-    """Says in one sentence how it was called wrongly."""
+    """Says in one sentence how it was called wrongly. `missing` says what the options lack, if they do."""
+
+    missing: Callable[[argparse.Namespace], str] | None = None
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - it is overloaded
+        found = super().parse_args(args, namespace)
+        if self.missing is not None and (said := self.missing(found)):
+            self.error(said)
+        return found
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.CALLED_WRONGLY, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")

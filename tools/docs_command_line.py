@@ -16,7 +16,7 @@ from pathlib import Path
 from marked_page import keep_current, put_between
 
 from lakelog.commands import COMMANDS, Command, Group
-from lakelog.commands.jobs import EVERY
+from lakelog.commands.jobs import EVERY, OUTPUT
 from lakelog.commands.rooted import add_root
 from lakelog.terminal.arguments import add_output, add_server
 from lakelog.terminal.exits import EXITS
@@ -70,7 +70,7 @@ def shared_tables() -> Mapping[str, Options]:
 def own_options(command: str, configure: Callable[[argparse.ArgumentParser], None]) -> Options:
     """Without those that stand in the shared tables already, as they are there."""
     if command == "jobs":
-        return dict([EVERY])
+        return dict([EVERY, OUTPUT])
     parser = _empty()
     configure(parser)
     shared = [each for table in shared_tables().values() for each in table.items()]

@@ -16,6 +16,7 @@ __all__ = ["LEASE_MS", "Misuse", "Order", "is_exclusive", "lease_ms_until", "lea
 #: A run renews its lease three times as often; so late others know that a scheduler died in a run.
 LEASE_MS: Final = 300_000
 EVERY: Final = "--every"
+OUTPUT: Final = "--output"
 #: Runs begin up to so much of the interval early or late, so that schedulers that started together part.
 JITTER: Final = 0.1
 _HELP: Final = frozenset({"-h", "--help"})
@@ -50,8 +51,11 @@ class Order:
 
 
 def plan_order(words: Sequence[str], known: Collection[str]) -> Order:
-    """Names of jobs, then options; `--every TIME` is ours wherever it stands, all others are the jobs'."""
-    rest, every = _take_every(words)
+    """Names of jobs, then options; `--every TIME` and `--output json` are ours wherever they stand, others theirs."""
+    rest, every = _take(words, EVERY, "a length of time, as 90s, 10m, 2h or 1d are")
+    rest, output = _take(rest, OUTPUT, "json")
+    if output not in {None, "json"}:
+        raise Misuse(f"{OUTPUT} can be json alone: a run says what it did as JSON")
     count = next((place for place, word in enumerate(rest) if word.startswith("-")), len(rest))
     names, options = tuple(dict.fromkeys(rest[:count])), tuple(rest[count:])
     for name in names:
@@ -95,20 +99,20 @@ def lease_name(job: str, options: Sequence[str]) -> str:
     return f"{job}-{digest[:12]}"
 
 
-def _take_every(words: Sequence[str]) -> tuple[list[str], str | None]:
+def _take(words: Sequence[str], option: str, needs: str) -> tuple[list[str], str | None]:
     rest: list[str] = []
     found: list[str] = []
     following = iter(words)
     for word in following:
-        if word == EVERY:
+        if word == option:
             value = next(following, None)
             if value is None:
-                raise Misuse(f"{EVERY} needs a length of time, as 90s, 10m, 2h or 1d are")
+                raise Misuse(f"{option} needs {needs}")
             found.append(value)
-        elif word.startswith(f"{EVERY}="):
+        elif word.startswith(f"{option}="):
             found.append(word.partition("=")[2])
         else:
             rest.append(word)
     if len(found) > 1:
-        raise Misuse(f"{EVERY} is given {len(found)} times")
+        raise Misuse(f"{option} is given {len(found)} times")
     return rest, found[0] if found else None

@@ -69,7 +69,7 @@ def test_behind_an_option_stand_its_values(script: Path, words: list[str]):
 
 def test_an_option_whose_values_are_anybodys_offers_nothing(script: Path):
     assert offered(script, "lakelog", "serve", "--port", "") == set()
-    assert offered(script, "lakelog", "sql", "--output", "=") == {"table", "json", "csv"}
+    assert offered(script, "lakelog", "sql", "--output", "=") == {"table", "text", "json", "csv"}
 
 
 def test_paths_are_offered_with_the_spaces_in_them(script: Path, tmp_path: Path):

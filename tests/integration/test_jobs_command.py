@@ -125,6 +125,26 @@ def test_what_cannot_be_understood_is_said_in_one_sentence(words: list[str], why
     assert why in said
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "says"),
+    [
+        ("", "", "the following arguments are required: list|run"),
+        ("run retention --all", " run retention", "--data, or the variable LAKELOG_DATA, must name the root"),
+        ("run consume --all", " run consume", "the following arguments are required: --group"),
+        ("run consume --group g --to x --all", " run consume", "--server must name a server, or --data, or"),
+    ],
+)
+def test_what_is_missing_is_said_of_the_command_that_was_called(
+    words: str, name: str, says: str, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("LAKELOG_DATA", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        call(capsys, *words.split())
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.startswith(f"lakelog jobs{name}: {says}")) == (2, True), said
+    assert said.endswith(f"; see lakelog jobs{name} --help\n")
+
+
 def test_an_option_that_one_of_the_jobs_does_not_have_ends_all_of_it_before_it_begins(root: Path, capsys):
     before = files(root)
     with pytest.raises(SystemExit) as ended:

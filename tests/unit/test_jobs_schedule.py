@@ -28,6 +28,8 @@ JOBS = ("retention", "compaction", "audit")
         ("retention compaction --all --every 5m", Order(("retention", "compaction"), ("--all",), "5m")),
         ("--every=5m audit --data x --all", Order(("audit",), ("--data", "x", "--all"), "5m")),
         ("audit audit --topic audit", Order(("audit",), ("--topic", "audit"), None)),
+        ("retention --all --output json", Order(("retention",), ("--all",), None)),
+        ("--output=json audit --every 5m --all", Order(("audit",), ("--all",), "5m")),
     ],
 )
 def test_names_come_first_and_every_stands_anywhere(words: str, order: Order):
@@ -48,6 +50,8 @@ def test_help_is_asked_for_with_a_job_or_without_one(words: str):
         ("retentoin --all", "there is no job 'retentoin'; the jobs are: retention, compaction, audit"),
         ("retention --every", "needs a length of time"),
         ("retention --every 5m --every 6m", "given 2 times"),
+        ("retention --all --output text", "--output can be json alone"),
+        ("retention --all --output", "--output needs json"),
     ],
 )
 def test_what_cannot_be_understood_is_said(words: str, why: str):
