@@ -10,6 +10,7 @@ from typing import Self
 
 import httpx
 
+from tests.support.figures import threads_of, work_of_others
 from tests.support.http_producers import frame, join_all, run_all
 from tests.support.raw_http import Cut, RawClient
 from tests.support.serving import Server, wait_for
@@ -24,7 +25,9 @@ BEAT_S = 0.02
 class Bystander:
     """Somebody who behaves while others do not: asks how the server is and produces, and notes how long that takes.
 
-    `held_up_s` is what was not the server's doing: by how much waits of ours took longer than they were to take.
+    What was not the server's doing is left out: `held_up_s` is by how much waits of ours took longer than they were to
+    take; and of each answer, for how long the server waited for a processor, as far as others worked then. What one of
+    its threads worked meanwhile is its doing in any case.
     """
 
     server: Server
@@ -57,6 +60,14 @@ class Bystander:
         assert max(self.delays["health"]) < most + self.held_up_s
         assert max(self.delays["produce"]) < 10 * most + self.held_up_s
 
+    def _since(self, before: dict[int, tuple[float, float]]) -> tuple[float, float]:
+        """What the busiest thread worked; and how long the one that answers waited, and one that keeps it waiting."""
+        worked, waited = 0.0, dict[int, float]()
+        for thread, now in threads_of(self.server).items():
+            then = before.get(thread, (0.0, 0.0))
+            worked, waited[thread] = max(worked, now[0] - then[0]), now[1] - then[1]
+        return worked, waited.pop(self.server.pid, 0.0) + max(waited.values(), default=0.0)
+
     def _feel_the_pulse(self) -> None:
         before = time.monotonic()
         while not self._stopped.wait(BEAT_S):
@@ -68,9 +79,12 @@ class Bystander:
         try:
             with RawClient(self.server.port) as client:
                 while not self._stopped.wait(0.02):
-                    began = time.monotonic()
+                    threads, others, began = threads_of(self.server), work_of_others(self.server), time.monotonic()
                     answer = client.ask(request)
-                    self.delays[kind].append(time.monotonic() - began)
+                    took = time.monotonic() - began
+                    worked, waited = self._since(threads)
+                    taken_s = min(waited, work_of_others(self.server) - others)
+                    self.delays[kind].append(max(worked, took - max(0.0, taken_s)))
                     if answer.status != 200:
                         self.faults.append(f"{kind} was answered {answer}")
         except (OSError, Cut) as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -36,6 +38,22 @@ def cpu_of(server: Server) -> float:
     """The seconds that it has worked."""
     fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def threads_of(server: Server) -> dict[int, tuple[float, float]]:
+    """Of each of its threads, by its id: the seconds that it has worked, and those that it waited for a processor."""
+    found: dict[int, tuple[float, float]] = {}
+    for each in Path(f"/proc/{server.pid}/task").glob("*/schedstat"):
+        with suppress(OSError):  # it has ended
+            worked_ns, waited_ns, _ = map(int, each.read_text().split())
+            found[int(each.parent.name)] = (worked_ns / 1e9, waited_ns / 1e9)
+    return found
+
+
+def work_of_others(server: Server) -> float:
+    """The seconds that all processors have worked for neither the server nor this process."""
+    user, nice, system, _idle, _disk, *more = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+    return (user + nice + system + sum(more)) / _TICKS - cpu_of(server) - time.process_time()
 
 
 def _status(server: Server, name: str) -> int:
