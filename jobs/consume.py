@@ -18,6 +18,7 @@ from delta_log.errors import InvalidRequest
 from delta_log.names import check_topic_name
 from jobs.frame import milliseconds
 from jobs.functions import load_function
+from jobs.outside import check_outside
 from jobs.stream_command import StreamJob, StreamRun, run_stream_job
 
 __all__ = ["JOB", "main"]
@@ -83,6 +84,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _check(options: argparse.Namespace) -> None:
     if options.module:
         load_function(options.module)
+    for option, where in (("--table", options.table), ("--checkpoint", options.checkpoint)):
+        if where:
+            check_outside(option, where, options.data)
     if options.checkpoint and options.delivery == "at-most-once":
         raise InvalidRequest("a batch of a --checkpoint may come again, so it cannot be delivered at most once")
     if options.delivery == "exactly-once" and not options.to:

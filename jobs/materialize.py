@@ -6,18 +6,17 @@ records  →  typed rows  →  dead letters for what is none  →  rows and the 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from consumer_groups.letters import dead_letter_topic
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import InvalidRequest
 from delta_log.names import check_topic_name
+from jobs.outside import check_outside
 from jobs.stream_command import StreamJob, StreamRun, run_stream_job
 
 __all__ = ["JOB", "main"]
@@ -72,7 +71,7 @@ def _check(options: argparse.Namespace) -> None:
     if not options.topic or len(options.topic) != 1:
         raise InvalidRequest("a table is made of one topic: say which, by --topic, once")
     _check_format(options)
-    _check_place(options)
+    check_outside("--table", options.table, options.data)
     options.merge_by = tuple(name.strip() for name in (options.merge_by or "").split(",") if name.strip())
     if options.group is None:
         options.group = f"materialize-{_plain(options.table)}"
@@ -95,17 +94,6 @@ def _check_format(options: argparse.Namespace) -> None:
         raise InvalidRequest("--infer is for --format json without a --schema")
     if options.merge_by and kind == "raw":
         raise InvalidRequest("--format raw has no fields to merge by: say --merge-by-key")
-
-
-def _check_place(options: argparse.Namespace) -> None:
-    """A table that others write has no place in a root, which a server owns."""
-    if not options.data or ":" in options.table or ":" in options.data:
-        return
-    root, table = Path(os.path.realpath(options.data)), Path(os.path.realpath(options.table))
-    if table == root or root in table.parents:
-        raise InvalidRequest(
-            f"--table {options.table} is inside of the root {options.data}, where a server writes alone"
-        )
 
 
 def _plain(table: str) -> str:

@@ -118,6 +118,22 @@ def test_what_cannot_be_is_said_in_a_sentence(server: Server, capsys, options: l
     assert "\n" not in summary["error"]
 
 
+@pytest.mark.parametrize("option", ["--table", "--checkpoint"])
+def test_what_others_write_has_no_place_in_a_root(option: str, tmp_path: Path, capsys):
+    """Where a server writes alone: a table there would be a topic that nobody made."""
+    root, link = tmp_path / "root", tmp_path / "link"
+    root.mkdir()
+    link.symlink_to(root)
+    for where in (root, root / "topics/copy", f"file:{root}/topics/copy", f"file://{link}/a%20copy", link / "copy"):
+        way = ["--data", root, "--group", "g", "--topic", "t", option, where]
+        code, summary, _, _ = call(capsys, *way)
+        assert (code, summary["outcome"]) == (2, "called_wrongly")
+        assert f"{option} {where} is inside of the root {root}, where a server writes alone" in summary["error"]
+    assert list(root.iterdir()) == []
+    bucket = ["--data", "s3://lake/root", "--group", "g", "--topic", "t", option, "s3a://lake/root/topics/copy"]
+    assert "is inside of the root" in call(capsys, *bucket)[1]["error"]
+
+
 @pytest.mark.parametrize(
     "options",
     [
