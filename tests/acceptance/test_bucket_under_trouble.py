@@ -183,18 +183,22 @@ def test_an_acknowledgement_takes_one_write_of_the_store_and_no_more_than_the_li
     log.close()
 
 
-def test_files_of_one_commit_go_up_side_by_side(proxy: StoreProxy, url: str):
+def test_files_of_one_commit_go_up_side_by_side_and_no_more_than_eight_at_a_time(proxy: StoreProxy, url: str):
     log = open_through(proxy, url)
-    log.create_topic("t", partitions=8)
+    log.create_topic("t", partitions=24)
     hold_tables(log)
 
     def most_at_once() -> int:
-        for partition in range(8):
+        for partition in range(24):
             log.append("t", [Record(b"v", partition=partition)])
         proxy.delay_s, proxy.most_at_once = 0.2, 0
         log.flush("t")
         proxy.delay_s = 0.0
         return proxy.most_at_once
 
-    assert any(most_at_once() >= 4 for _ in range(5)), "all eight, where the machine has the time"
+    found = [most_at_once()]
+    while found[-1] < 4 and len(found) < 5:
+        found.append(most_at_once())
+    assert found[-1] >= 4, "all eight, where the machine has the time"
+    assert max(found) <= 8
     log.close()

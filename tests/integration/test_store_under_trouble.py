@@ -167,6 +167,19 @@ def test_options_come_from_the_environment_too(s3_server: S3Server, root: str, m
     assert store.location.options == {}
 
 
+@pytest.mark.parametrize("how", ["at once", "in parts"])
+def test_a_large_object_goes_up_by_four_parts_at_a_time(direct: ObjectStore, proxy: StoreProxy, root: str, how: str):
+    """So a few of its parts are in memory, however large it is, and its store is not flooded."""
+    store, whole = ObjectStore(root, options_for(proxy.url)), bytes(12 * objects._PART)
+    proxy.delay_s = 0.2
+    if how == "at once":
+        store.put("large", whole)
+    else:
+        store.put_parts("large", (whole[at : at + 1_000_000] for at in range(0, len(whole), 1_000_000)))
+    assert 2 <= proxy.most_at_once <= 4
+    assert direct.read("large") == whole
+
+
 def test_a_table_that_goes_is_one_that_can_be_loaded_until_it_is_gone(
     direct: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ):
