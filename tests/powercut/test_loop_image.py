@@ -3,6 +3,9 @@
 The root lies on ext4 in a file. At a random moment the process that writes to it is stopped amid its work, and the
 file is copied: what the system had not brought to the disk is not in the copy. Mounted, it replays its own journal, and
 then we ours.
+
+A process stops once the syncs that its threads are in have ended, so no copy falls inside of one: what a disk may hold
+in the middle of a sync is for `test_power_cut.py`, on a disk that records every step.
 """
 
 from __future__ import annotations
