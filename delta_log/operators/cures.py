@@ -21,13 +21,16 @@ class EmptyEntry:
     """Put an entry without content in place of an unreadable newest one.
 
     Its version stays taken: who read it while it was sound does not meet another commit under its number. `epoch` is
-    the owner's that it made known, where later rows in the journal prove that it did.
+    the owner's that it made known, where later rows in the journal prove that it did. `newest` is the version of the
+    newest entry: behind the unreadable one there may be what a repair that died wrote; `owner` the table's epoch then.
     """
 
     directory: str
     version: int
     why: str
     epoch: int | None = None
+    newest: int = 0
+    owner: int = 0
 
     def __str__(self) -> str:
         return f"{self.directory}/{entry_path(self.version)}: put an empty entry in its place ({self.why})"

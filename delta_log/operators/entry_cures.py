@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from delta_log.actions import CommitInfo, decode_commit, is_sealed, without_seal
+from delta_log.actions import Action, CommitInfo, Txn, decode_commit, is_sealed, without_seal
 from delta_log.conflicts import TOPIC_ID, commit_info
 from delta_log.errors import Corruption
 from delta_log.frames import DECISION
@@ -25,11 +25,13 @@ from delta_log.journal_scan import FoundFrame
 from delta_log.operators.agreement import check_connection
 from delta_log.operators.cures import EmptyEntry
 from delta_log.operators.log_verdict import LogVerdict
-from delta_log.snapshot import Snapshot
+from delta_log.snapshot import EPOCH_TXN, Snapshot
 from delta_log.topic_plans import PARTITIONS
 
 _APPENDED: Final = re.compile(r"(?P<base>\d{20})-(?P<epoch>\d+)-(?P<segment>-?\d+)-(?P<position>\d+)\.parquet")
 _REWRITTEN: Final = re.compile(r"(?P<base>\d{20})-(\d+-fold|job)-[0-9a-f]{32}\.parquet")
+#: The operation of a commit that a repair makes.
+REPAIR: Final = "REPAIR"
 _PUT_BACK: Final = "put it back from a backup"
 CAVEAT: Final = "should it have been a change of settings or of a log start, make that again"
 
@@ -49,8 +51,10 @@ class Evidence:
 
 def decide_empty_entry(verdict: LogVerdict, directory: str, evidence: Evidence) -> EmptyEntry | str:
     """The cure, or why there is none."""
-    version, before = verdict.newest, verdict.snapshot
-    if list(verdict.bad_entries) != [version] or before.version != version - 1 or before.metadata is None:
+    version, before = max(verdict.bad_entries), verdict.snapshot
+    behind = [verdict.entries.get(later, []) for later in range(version + 1, verdict.newest + 1)]
+    alone = len(verdict.bad_entries) == 1 and all(map(is_bar, behind))
+    if not alone or before.version != version - 1 or before.metadata is None:
         return f"it is not the newest alone that is unreadable: {_PUT_BACK}"
     if is_foreign(evidence.data):
         return "it is whole, and somebody else wrote it: find out who"
@@ -67,7 +71,16 @@ def decide_empty_entry(verdict: LogVerdict, directory: str, evidence: Evidence) 
     if apart or unsound:
         return f"the journal does not go on where the entry before ends: {_PUT_BACK}"
     why = _why_needless(before, info, evidence, own, takes)
-    return EmptyEntry(directory, version, why[1], takes) if why[0] else f"{why[1]}: {_PUT_BACK}"
+    if not why[0]:
+        return f"{why[1]}: {_PUT_BACK}"
+    return EmptyEntry(directory, version, why[1], takes, verdict.newest, state.epoch)
+
+
+def is_bar(actions: Sequence[Action]) -> bool:
+    """Whether a repair wrote an entry to end a former owner's writing: it says nothing but whose the table is."""
+    info = commit_info(actions)
+    rest = [each for each in actions if each is not info and not (isinstance(each, Txn) and each.app_id == EPOCH_TXN)]
+    return info is not None and info.operation == REPAIR and not rest
 
 
 def is_foreign(data: bytes) -> bool:
@@ -97,7 +110,7 @@ def _taken_over(before: Snapshot, own: Sequence[FoundFrame]) -> int | None:
 
 def _with_epoch(before: Snapshot, epoch: int) -> Snapshot:
     state = before.branch()
-    state.txns["lakelog/epoch"] = epoch
+    state.txns[EPOCH_TXN] = epoch
     return state
 
 

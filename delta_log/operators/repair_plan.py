@@ -73,7 +73,7 @@ def _log_cures(store: Store, look: TableLook, journal: JournalLook, advice: dict
     if look.exported or not look.exclusive:
         return []
     if verdict.bad_entries:
-        cure = decide_empty_entry(verdict, directory, _evidence(store, look, journal))
+        cure = plan_empty_entry(store, look, journal)
         if isinstance(cure, EmptyEntry):
             return [cure]
         advice[f"{directory}/{entry_path(max(verdict.bad_entries))}"] = cure
@@ -91,6 +91,11 @@ def _log_cures(store: Store, look: TableLook, journal: JournalLook, advice: dict
         newest = max(sound, default=-1)
         cures.append(PointToCheckpoint(directory, newest, _checkpoint_size(look, newest)))
     return cures
+
+
+def plan_empty_entry(store: Store, look: TableLook, journal: JournalLook) -> EmptyEntry | str:
+    """Whether the unreadable entry of a table can be done without, as things are; else why not."""
+    return decide_empty_entry(look.verdict, look.directory, _evidence(store, look, journal))
 
 
 def _checkpoint_size(look: TableLook, version: int) -> int:
@@ -114,7 +119,7 @@ def _evidence(store: Store, look: TableLook, journal: JournalLook) -> Evidence:
             ]
     unnamed = [(p, name) for p, name in unnamed if not before.has_file(name) and name not in before.removed]
     complete = all(_is_there(store, look.directory, file) for file in before.all_files())
-    data = read_if_there(store, f"{look.directory}/{entry_path(look.verdict.newest)}") or b""
+    data = read_if_there(store, f"{look.directory}/{entry_path(max(look.verdict.bad_entries))}") or b""
     own = tuple(each for each in journal.found.frames if each.frame.topic == look.name)
     return Evidence(data, tuple(unnamed), complete, own)
 

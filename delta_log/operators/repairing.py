@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from delta_log.actions import Action, Add, CommitInfo, MetaData, Remove, Txn, encode_commit
+from delta_log.actions import Action, Add, CommitInfo, MetaData, Remove
 from delta_log.checkpoint import checkpoint_path, encode_checkpoint
 from delta_log.conflicts import Kind
 from delta_log.disk import Probe, no_probe
@@ -34,6 +34,8 @@ from delta_log.operators.cures import (
     SettleJournal,
     WriteCheckpoint,
 )
+from delta_log.operators.emptying import empty_entry
+from delta_log.operators.entry_cures import REPAIR
 from delta_log.operators.file_cures import restored_rows, survey_file
 from delta_log.operators.findings import CheckReport
 from delta_log.operators.journal_look import JournalLook, load_journal
@@ -44,9 +46,8 @@ from delta_log.operators.table_look import open_live
 from delta_log.parquet import time_bounds
 from delta_log.rewrite import replace_files, write_rows
 from delta_log.roots import Root, as_root, claim_epoch, open_root, read_topic_defaults
-from delta_log.snapshot import EPOCH_TXN, Snapshot
+from delta_log.snapshot import Snapshot
 from delta_log.stores import Store
-from delta_log.table import entry_path
 from delta_log.taking_over import take_over
 from delta_log.types import DataFile
 
@@ -123,7 +124,7 @@ def _repair(place: Root, asked: Sequence[Asked], say: Progress, probe: Probe) ->
                     held = True
                     asked = [*asked, *_skipped(cure)]
                 else:
-                    _carry_out(place.store, cure, probe)
+                    _carry_out(place, cure, probe)
                 done.append(cure)
                 probe("repair.cured")
             plan = plan_repair(place, asked, say_nothing)
@@ -141,7 +142,7 @@ def _take_over(place: Root, say: Progress, probe: Probe) -> list[Cure]:
     cures = plan_epochs(place.store)
     for cure in cures:
         say(f"cure: {cure}")
-        _carry_out(place.store, cure, probe)
+        _carry_out(place, cure, probe)
         probe("repair.cured")
     take_over(place, after=max(0, load_journal(place.store).end[0]))
     return cures
@@ -168,11 +169,11 @@ def _check_ranges(asked: Sequence[Asked]) -> None:
             raise InvalidRequest(f"{each.topic!r} {tuple(numbers)} is no topic, partition, first and last offset")
 
 
-def _carry_out(store: Store, cure: Cure, at: Probe) -> None:
+def _carry_out(place: Root, cure: Cure, at: Probe) -> None:
+    store = place.store
     match cure:
         case EmptyEntry():
-            store.put(f"{cure.directory}/{entry_path(cure.version)}", encode_commit(_empty_entry(store, cure)))
-            at("repair.entry_written")
+            empty_entry(place, cure, at)
         case WriteCheckpoint():
             store.put(f"{cure.directory}/{checkpoint_path(cure.version)}", encode_checkpoint(cure.state)[0])
             at("repair.checkpoint_written")
@@ -190,11 +191,6 @@ def _carry_out(store: Store, cure: Cure, at: Probe) -> None:
             claim_epoch(store, store.now_ms(), read_topic_defaults(store), after=cure.newest)
         case SettleJournal():
             raise LakelogError("a journal is settled by who does not hold the root")
-
-
-def _empty_entry(store: Store, cure: EmptyEntry) -> list[Action]:
-    info = CommitInfo(f"repair-{uuid.uuid4().hex}", store.now_ms(), "REPAIR", read_version=cure.version - 1)
-    return [info] if cure.epoch is None else [info, Txn(EPOCH_TXN, cure.epoch)]
 
 
 def _point(store: Store, cure: PointToCheckpoint) -> None:
@@ -240,7 +236,7 @@ def _give_up(store: Store, cure: GiveUp, at: Probe) -> None:
         info = CommitInfo(
             f"repair-{uuid.uuid4().hex}",
             store.now_ms(),
-            "REPAIR",
+            REPAIR,
             read_version=snapshot.version,
             facts={"topicId": live.id, "lost": str(cure.lost)},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from delta_log.stores import Store
 from delta_log.stores.objects import ObjectStore
 from tests.support import damaged_roots as roots
 from tests.support.damaged_roots import QUIET, TOPIC
-from tests.support.logs import crash
+from tests.support.logs import crash, hold_tables
 from tests.support.s3_server import S3Server
 
 
@@ -136,6 +137,52 @@ def test_who_owned_a_bucket_that_a_verb_works_on_was_replaced_by_that(bucket: Ob
         else:
             assert roots.read_values(log) == roots.expected(33)
             assert log.append(TOPIC, [roots.Record(b"new")]).offsets() == [33]
+
+
+class Died(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("dies_at", [None, "repair.owner_barred", "repair.entry_written"])
+def test_who_had_a_bucket_does_not_append_behind_an_entry_of_his_that_was_emptied(
+    s3_server: S3Server, dies_at: str | None
+):
+    """He knows the entry as it was: behind it his next commit would say that its records are there."""
+    url = s3_server.root(uuid.uuid4().hex)
+    owner = Log.open(ObjectRoot(NeverDeletes(url, s3_server.options), linger_ms=0), settings=QUIET)
+    hold_tables(owner)
+    owner.create_topic(TOPIC)
+    for begin in (0, 8):
+        roots.write(owner, range(begin, begin + 8))
+        owner.flush()
+    roots.write(owner, range(16, 24))
+    bucket = ObjectRoot(ObjectStore(url, s3_server.options), linger_ms=0)
+    entry = newest(bucket, f"topics/{TOPIC}/_delta_log", ".json")
+    bucket.store.put(entry, bucket.store.read(entry)[:100])
+
+    def die(step: str) -> None:
+        if step == dies_at:
+            raise Died
+
+    with pytest.raises(Died) if dies_at else contextlib.nullcontext():
+        repair(bucket, probe=die)
+    with pytest.raises(NotOwner):
+        owner.flush(TOPIC)
+    crash(owner)
+    report = repair(bucket)
+    assert (report.left, report.exit_code) == ((), 0)
+    assert check(bucket).sound
+    assert roots.values(bucket) == roots.expected(24)  # type: ignore[arg-type]
+
+
+def test_an_entry_that_its_owner_has_gone_on_from_is_not_emptied(bucket: ObjectRoot):
+    """Neither is anything else behind it taken for what a repair wrote there."""
+    log = f"topics/{TOPIC}/_delta_log"
+    entry = newest(bucket, log, ".json", -2)
+    bucket.store.put(entry, bucket.store.read(entry)[:100])
+    report = repair(bucket)
+    assert report.done == ()
+    assert any("not the newest alone" in what for what in report.left)
 
 
 def test_a_step_of_an_upgrade_begins_when_the_owner_of_a_bucket_acknowledges_nothing_more(bucket: ObjectRoot):
