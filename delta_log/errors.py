@@ -313,8 +313,6 @@ class Closed(NotAvailable):
 class DecidedInVain(NotAvailable):
     """What it was decided upon was refused for reasons of its own. Nothing speaks against the same once more."""
 
-    code = "DECIDED_IN_VAIN"
-
     def __init__(self, why: object) -> None:
         self.why = why
         super().__init__(f"what was stored before it was refused: {why}; try again")
