@@ -94,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json" and (args.key_separator or args.headers):
         raise Failure("a line of JSON has its own key and headers", "leave the options out", exit_code=CALLED_WRONGLY)
     read = line_reader(args.format, args.key_separator, headers=args.headers)
+    if args.file == "-" and standard_input().isatty() and sys.stderr.isatty():
+        print("lakelog produce: each line is a record; Ctrl-D ends", file=sys.stderr)
     unknown = _ask(args.server, args.topic)
     with _input(args.file) as given:
         sending = _Sending(args, given)

@@ -65,6 +65,15 @@ def stage(server: Server) -> Stage:
     return Stage(server)
 
 
+def test_a_topic_of_other_records_is_not_gone_through(stage: Stage, server: Server):
+    refused = call_command(server.url, "dlq", "show", stage.topic)
+    assert (refused.code, refused.out) == (5, b"")
+    assert refused.sentence == (
+        f"lakelog dlq show: {stage.topic} is no topic of dead letters: none of its first records is one; "
+        "`lakelog dlq list` names those there are\n"
+    )
+
+
 def test_letters_are_counted_and_shown_with_where_they_come_from_and_why(stage: Stage):
     listed = {row["topic"]: row for row in stage.call("list", "--output", "json").rows}
     group = stage.group

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakelog import Admin, Consumer
+from tests.support.commands import call_at_terminal
 from tests.support.server_commands import Ran, call_command, run_command, start_command
 from tests.support.serving import Server, serving, wait_for
 
@@ -228,6 +229,13 @@ def test_what_is_typed_is_stored_at_once_and_followers_see_it(server: Server, to
         )
         follower.interrupt()
         assert follower.finish() == (130, b"", "")
+
+
+def test_who_is_to_type_is_told_how_it_ends(server: Server, topic: str):
+    words = ("produce", topic, "--server", server.url)
+    shown = call_at_terminal(*words, asked="lakelog produce: each line is a record; Ctrl-D ends", answer="one\n\x04")
+    assert (shown.code, f"{topic}: 1 record, " in shown.out) == (0, True)
+    assert done(server, "consume", topic) == b"one\n"
 
 
 def test_ctrl_c_commits_what_was_written_and_leaves_the_group(server: Server, topic: str, admin: Admin):

@@ -71,7 +71,7 @@ ASKING = (
     "groups describe readers",
     "groups reset-offsets readers --to-earliest",
     "dlq list",
-    "dlq show orders",
+    "dlq show orders.dlq",
     "dlq replay orders.dlq",
     "produce orders",
     "bench produce orders --records 10",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from lakelog.commands.dlq_letters import REPLAYS
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     with open_admin(args.server) as admin:
         known = groups_by_topic(admin.list_groups())
         for topic in admin.list_topics():
-            if topic in known or topic.endswith(_SUFFIX):
+            if is_of_letters(topic, known):
                 groups = known.get(topic) or [topic.removesuffix(_SUFFIX)]
                 partitions = admin.describe_topic(topic).partitions
                 offsets = [admin.offsets(topic, number) for number in range(partitions)]
@@ -49,3 +49,8 @@ def groups_by_topic(groups: Iterable[GroupListing]) -> dict[str, list[str]]:
         for topic in () if each.group.startswith(REPLAYS) else each.dead_letter_topics:
             found.setdefault(topic, []).append(each.group)
     return found
+
+
+def is_of_letters(topic: str, known: Mapping[str, list[str]]) -> bool:
+    """Whether it is there for dead letters, as far as its name and the groups say."""
+    return topic in known or topic.endswith(_SUFFIX)

@@ -6,15 +6,22 @@ import argparse
 import base64
 import sys
 from collections.abc import Iterator
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
 
+from lakelog.commands.dlq.list import groups_by_topic, is_of_letters
 from lakelog.commands.dlq_asking import Letters
 from lakelog.commands.dlq_letters import Letter, add_filters, wanted_by
 from lakelog.terminal.arguments import add_output, add_server, positive
 from lakelog.terminal.clients import open_admin
+from lakelog.terminal.exits import ABSENT, Failure
 from lakelog.terminal.showing import as_time, write_rows
 
+if TYPE_CHECKING:
+    from lakelog.admin import Admin
+
+#: So many records are looked at whether any is a letter.
+_LOOKED_AT: Final = 500
 _NAMES = ("partition", "offset", "time", "from", "from_partition", "from_offset", "group", "attempts", "reason", "key",
           "value")  # fmt: skip
 
@@ -28,18 +35,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    wanted = wanted_by(args)
     with open_admin(args.server) as admin, Letters(args.server, args.dead_letters) as letters:
-
-        def found() -> Iterator[tuple[Any, ...]]:
-            wanted = wanted_by(args)
-            for number in range(admin.describe_topic(args.dead_letters).partitions):
-                known = admin.offsets(args.dead_letters, number)
-                for letter in letters.lying(number, known.beginning_offset, known.end_offset):
-                    if wanted.has(letter):
-                        yield _row(letter)
-
-        write_rows(args.output, _NAMES, islice(found(), args.max), sys.stdout)
+        found = _lying(admin, letters, args.dead_letters)
+        first = list(islice(found, _LOOKED_AT))
+        _check(admin, args.dead_letters, first)
+        rows = (_row(letter) for letter in chain(first, found) if wanted.has(letter))
+        write_rows(args.output, _NAMES, islice(rows, args.max), sys.stdout)
     return 0
+
+
+def _lying(admin: Admin, letters: Letters, topic: str) -> Iterator[Letter]:
+    for number in range(admin.describe_topic(topic).partitions):
+        known = admin.offsets(topic, number)
+        yield from letters.lying(number, known.beginning_offset, known.end_offset)
+
+
+def _check(admin: Admin, topic: str, first: list[Letter]) -> None:
+    """Any topic can be named, and to go through all of another kind would take long and show nothing.
+
+    Where one letter is, or somebody is known to have his letters there, it is gone through.
+    """
+    if not first or any(letter.said for letter in first) or is_of_letters(topic, groups_by_topic(admin.list_groups())):
+        return
+    raise Failure(
+        f"{topic} is no topic of dead letters: none of its first records is one",
+        "`lakelog dlq list` names those there are",
+        exit_code=ABSENT,
+    )
 
 
 def _row(letter: Letter) -> tuple[Any, ...]:
