@@ -169,11 +169,15 @@ def find_setting(name: str, given: object = None) -> Setting:
     """The setting of that name; the error for an unknown one names the nearest that exists."""
     setting = _BY_NAME.get(name)
     if setting is None:
-        by_property = name.removeprefix("lakelog.")
-        near = [by_property] if by_property in _BY_NAME else get_close_matches(name, _BY_NAME, n=1)
-        hint = f"; the nearest is {near[0]}" if near else ""
-        raise InvalidConfig(str(_shown(name)), _shown(given), f"there is no such setting{hint}")
+        raise InvalidConfig(str(_shown(name)), _shown(given), f"there is no such setting{nearest_setting(name)}")
     return setting
+
+
+def nearest_setting(name: str) -> str:
+    """The end of a sentence about one that there is not."""
+    by_property = name.removeprefix("lakelog.")
+    near = [by_property] if by_property in _BY_NAME else get_close_matches(name, _BY_NAME, n=1)
+    return f"; the nearest is {near[0]}" if near else ""
 
 
 def _shown(given: object) -> object:

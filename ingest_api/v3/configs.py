@@ -8,6 +8,7 @@ import msgspec
 
 from delta_log.catalog import TopicInfo
 from delta_log.topic_config import Described
+from delta_log.topic_settings import nearest_setting
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import Refusal
 from ingest_api.json_bodies import V3_TYPES, read_json
@@ -108,7 +109,7 @@ def operations(tier: Tier) -> list[Operation]:
 def find_config(info: TopicInfo, name: str) -> Described:
     found = next((setting for setting in info.config.describe() if setting.name == name), None)
     if found is None:
-        raise Refusal(404, f"topic {info.name} has no setting {name[:100]!r}")
+        raise Refusal(404, f"topic {info.name} has no setting {name[:100]!r}{nearest_setting(name[:100])}")
     return found
 
 

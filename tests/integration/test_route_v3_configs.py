@@ -129,3 +129,9 @@ def test_a_malformed_value_is_refused(app: HttpApp, body: bytes):
 def test_malformed_changes_are_refused(app: HttpApp, body: bytes):
     assert error_code(app.post(configs(app, ":alter"), content=body)) == (422, 422)
     assert explicit(app) == {"retention.ms": 1000}
+
+
+def test_a_setting_that_is_mistyped_is_told_the_nearest(app: HttpApp):
+    said = app.get(configs(app, "/retention.mss")).json()["message"]
+    assert said == "topic orders has no setting 'retention.mss'; the nearest is retention.ms"
+    assert app.get(configs(app, "/zzz")).json()["message"] == "topic orders has no setting 'zzz'"
