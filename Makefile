@@ -24,7 +24,15 @@ COMPILED := PYTHONDONTWRITEBYTECODE=
 # An option with the value of a variable, if that was given to make itself: who has a PORT in his shell means another.
 named = $(if $(filter command,$(firstword $(origin $1))),$2='$($1)')
 
-.PHONY: help setup serve test lint types bench docs java s3 azure lock clean
+# What `make long` runs, and how long unless the environment says otherwise: LAKELOG_TOGETHER_S=600 make long
+LONG := $(addprefix tests/,spark/test_jobs_together.py spark/test_jobs_exactly_once.py \
+	acceptance/test_exactly_once_copy.py acceptance/test_client_transactions_kill.py acceptance/test_client_producer_kill.py \
+	acceptance/test_client_consumer_kill.py powercut/test_loop_image.py powercut/test_power_cut.py \
+	integration/test_bit_flips.py properties/test_log_simulation.py)
+FOR_MINUTES := TOGETHER_S=180 SPARK_COPY_S=180 COPY_S=180 KILL_ROUNDS=20 POWER_CUTS=600 POWER_ROUNDS=10 BIT_FLIPS=2000 SEEDS=10000
+unless_said = LAKELOG_$(word 1,$1)="$${LAKELOG_$(word 1,$1):-$(word 2,$1)}"
+
+.PHONY: help setup serve test long lint types bench docs java s3 azure lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1 # \2/p' $(MAKEFILE_LIST)
@@ -37,6 +45,9 @@ serve: $(READY) ## run lakelog on this machine
 test: $(READY) ## run the tests, with Java 17 for the Spark ones and a server for those of object stores
 	@tools/ensure-s3 >/dev/null || true
 	@JAVA_HOME=$$(tools/ensure-java) && export JAVA_HOME $(COMPILED) && $(BIN)/python -m pytest --numprocesses $(JOBS) $(ARGS)
+
+long: $(READY) ## run for minutes what `make test` runs for seconds: kills, copies, all jobs together, faults from seeds
+	@$(foreach each,$(FOR_MINUTES),$(call unless_said,$(subst =, ,$(each)))) $(MAKE) test ARGS="$(LONG) $(ARGS)"
 
 lint: $(READY) ## check style, format and the import law
 	@$(BIN)/ruff check .
