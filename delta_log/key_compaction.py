@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from delta_log.offset_sets import Numbers
@@ -44,6 +45,7 @@ from delta_log.types import DataFile
 ENTRIES: Final = pa.schema(
     [("key", pa.binary()), ("offset", pa.int64()), ("dirty", pa.bool_()), ("fading", pa.bool_())]
 )
+Flags = npt.NDArray[np.bool_]
 #: What one file is made of is at most so many times what it may become.
 _MOST_INPUT: Final = 8
 
@@ -160,12 +162,20 @@ def leaving_offsets(entries: pa.Table) -> Numbers:
 
     `entries` are of all records of the plan that have one of these keys, in any order: of a key all or none.
     """
+    fading = entries.column("fading").to_numpy()
+    return np.sort(entries.column("offset").to_numpy()[find_replaced(entries) | fading])
+
+
+def find_replaced(entries: pa.Table) -> Flags:
+    """Which of them leave by a later dirty one among them, and so whatever else there is: that one may leave, too."""
+    dirty, offsets = (entries.column(name).to_numpy() for name in ("dirty", "offset"))
+    if not dirty.any():
+        return np.zeros(len(offsets), np.bool_)
     keys = entries.column("key").combine_chunks().dictionary_encode()
-    codes, offsets = keys.indices.to_numpy(), entries.column("offset").to_numpy()
-    dirty, fading = (entries.column(name).to_numpy() for name in ("dirty", "fading"))
+    codes = keys.indices.to_numpy()
     latest = np.full(len(keys.dictionary), -1, np.int64)
     np.maximum.at(latest, codes[dirty], offsets[dirty])
-    return np.sort(offsets[(offsets < latest[codes]) | fading])
+    return offsets < latest[codes]
 
 
 def plan_rewrites(

@@ -6,6 +6,9 @@
 Whoever carries entries from one to the other keeps a bucket together; the records stay where they are. It knows files
 and keys. It must not know tables, commits, or who asked, so orders and answers travel.
 
+What is replaced by a later record of the same half a million leaves whatever the rest is: its entry has no key any more,
+and goes to the buckets by turns. So a key that many records have fills no bucket.
+
 Keys are compared, not their hashes: nobody can choose a key that takes another's record away. One of 64 bytes or more
 is stood for by a cryptographic digest of 64 bytes, which is no key: those that are compared as they are have fewer. So
 an entry has at most 80 bytes, and a bucket takes the memory of a million of them, however many records there are.
@@ -24,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_log.errors import LakelogError
-from delta_log.key_compaction import ENTRIES, leaving_offsets
+from delta_log.key_compaction import ENTRIES, find_replaced, leaving_offsets
 from delta_log.murmur2 import hash_array
 from delta_log.offset_sets import Numbers
 from delta_log.roots import as_root
@@ -34,7 +37,7 @@ from delta_log.troubles import Trouble, trouble_of
 from delta_log.types import DataFile
 from delta_log.whole_files import read_rows_of
 
-#: What the entries of a bucket are at most, if its keys are not chosen to be in the same one.
+#: What the entries of a bucket are at most, about, if its keys are not chosen to be in the same one.
 BUCKET_ENTRIES: Final = 1_000_000
 #: Of a key that is longer, this many bytes.
 _DIGEST: Final = 64
@@ -146,14 +149,28 @@ def _in_buckets(entries: pa.Table, order: SiftOrder) -> Iterator[tuple[int, byte
     if order.buckets == 1:
         yield order.first_bucket, _to_piece(entries)
         return
+    replaced = find_replaced(entries)
     numbers = _bucket_numbers(entries.column("key").combine_chunks(), order.buckets)
-    sorted_ = entries.take(pa.array(np.argsort(numbers, kind="stable")))
+    numbers[replaced] = np.arange(np.count_nonzero(replaced)) % order.buckets
+    sorted_ = _without_keys(entries, pa.array(replaced)).take(pa.array(np.argsort(numbers, kind="stable")))
     ends = np.cumsum(np.bincount(numbers, minlength=order.buckets)).tolist()
     start = 0
     for number, end in enumerate(ends):
         if end > start:
             yield order.first_bucket + number, _to_piece(sorted_.slice(start, end - start))
         start = end
+
+
+def _without_keys(entries: pa.Table, replaced: Any) -> pa.Table:
+    """Those leave as if by themselves, and replace nothing: whatever replaced them does."""
+    keys, offsets, dirty, fading = entries.columns
+    columns = [
+        pc.if_else(replaced, pa.scalar(b"", pa.binary()), keys),
+        offsets,
+        pc.and_not(dirty, replaced),
+        pc.or_(fading, replaced),
+    ]
+    return pa.Table.from_arrays(columns, schema=ENTRIES)
 
 
 def _bucket_numbers(keys: pa.Array, buckets: int) -> Numbers:

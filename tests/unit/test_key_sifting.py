@@ -70,6 +70,23 @@ def test_in_any_number_of_buckets_the_same_leave_as_by_the_law(buckets: int, dir
     assert leaving(store, *[order(file, **told) for file in reversed(files)]) == expected
 
 
+def test_a_key_with_most_of_the_records_fills_no_bucket_of_its_own():
+    """What a later record of the same piece has replaced leaves in any case: it can wait anywhere, without its key."""
+    store, key = MemoryStore(), b"x" * 63
+    rows = [(at, key if at % 10 else b"%d" % at, b"v") for at in range(6000)]
+    pieces = list(spread(order(put(store, rows), buckets=6), store=store))
+    held: defaultdict[int, int] = defaultdict(int)
+    for bucket, piece in pieces:
+        held[bucket] += pa.ipc.open_stream(piece).read_all().num_rows
+    assert sum(held.values()) == 6000
+    assert max(held.values()) < 1500, held
+    assert sum(len(piece) for _, piece in pieces) < 6000 * 30
+    stay = surviving_offsets(rows, dirty_from=0, tombstones_below=0)
+    expected = sorted({at for at, _, _ in rows} - set(stay))
+    assert len(expected) == 5400 - 1
+    assert leaving(store, order(put(store, rows), buckets=6)) == expected
+
+
 @pytest.mark.parametrize("length", [63, 64, 65, 1000])
 def test_no_key_is_taken_for_another_nor_for_what_stands_for_one(length: int):
     key = b"x" * length
