@@ -6,7 +6,11 @@ import re
 from tests.architecture.project_files import ROOT
 
 PAGE = ROOT / "docs/reliability.md"
-NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
+
+
+def functions(node: ast.Module | ast.ClassDef) -> set[str]:
+    return {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_every_named_test_is_there():
@@ -14,7 +18,12 @@ def test_every_named_test_is_there():
     assert named
     for path, name in named:
         tree = ast.parse((ROOT / path).read_text())
-        there = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        there = functions(tree) | {
+            f"{node.name}::{method}"
+            for node in tree.body
+            if isinstance(node, ast.ClassDef)
+            for method in functions(node)
+        }
         assert name in there, f"{path} has no test {name}"
 
 
