@@ -9,11 +9,11 @@ import pytest
 
 from delta_log import Log, upgrading
 from delta_log.errors import NotARoot, RootInUse
-from delta_log.operators import upgrade
+from delta_log.operators import check, repair, upgrade
 from delta_log.roots import FORMAT, RootInfo, encode_info
 from delta_log.stores import Store
 from tests.support import damaged_roots as roots
-from tests.support.damaged_roots import QUIET, expected
+from tests.support.damaged_roots import KINDS, QUIET, expected
 
 
 class Died(BaseException):
@@ -102,6 +102,25 @@ def test_a_newer_format_and_one_without_a_way_from_it_are_refused(root: Path):
     for attempt in (lambda: upgrade(root), lambda: Log.open(root, settings=QUIET)):
         with pytest.raises(NotARoot, match="newer than this version"):
             attempt()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_root_that_cannot_say_its_format_is_not_upgraded(root: Path, kind: str):
+    KINDS[kind](root / "lakelog.json")
+    before = roots.content_of(root)
+    for dry_run in (True, False):
+        with pytest.raises(NotARoot):
+            upgrade(root, steps=STEPS, dry_run=dry_run)
+    assert roots.content_of(root) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_upgrade_leaves_to_a_repair_what_is_damaged_and_all_that_cures_it(root: Path, kind: str):
+    KINDS[kind](roots.topic_files(root)[1])
+    upgrade(root, steps=STEPS)
+    assert not check(root).sound
+    assert repair(root).exit_code == 0
+    assert roots.values(root) == expected()
 
 
 def test_a_root_that_somebody_owns_is_not_upgraded(tmp_path: Path):
