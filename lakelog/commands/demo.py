@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import logging
 import shutil
 import signal
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 #: A directory in memory, on systems that have one.
 _IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 _ENOUGH: Final = 512 * 1024 * 1024
+_PREFIX: Final = "lakelog-demo-"
+#: Locked for as long as its demo runs.
+_OWNER: Final = "owner"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -116,11 +120,25 @@ def _folder() -> Generator[Path]:
     place = _IN_MEMORY
     if not place.is_dir() or shutil.disk_usage(place).free < _ENOUGH:
         place = Path(tempfile.gettempdir())
-    made = Path(tempfile.mkdtemp(prefix="lakelog-demo-", dir=place))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    for each in (_IN_MEMORY, Path(tempfile.gettempdir())):
+        _tidy(each)
+    made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    # The system lets go of the lock when this process ends, however that comes. It has its name once it is locked.
+    with (made / "new").open("w") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        (made / "new").rename(made / _OWNER)
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _tidy(place: Path) -> None:
+    """What demos left that were killed, of which nobody is there any more to hold the lock."""
+    for left in place.glob(f"{_PREFIX}*/{_OWNER}"):
+        with contextlib.suppress(OSError), left.open() as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -47,6 +47,20 @@ def children_of(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def test_what_a_killed_demo_left_goes_with_the_next_one_and_what_another_needs_stays():
+    with calling_lakelog("demo") as killed, calling_lakelog("demo") as other:
+        left, used = (folder_in(read_until(each.stdout, SAMPLE)) for each in (killed, other))
+        (server,) = children_of(killed.pid)
+        end(killed, signal.SIGKILL)
+        assert left.is_dir()
+        wait_for(lambda: not Path(f"/proc/{server}/cmdline").exists(), "the end of its server")
+        done = call_lakelog("demo", "--seconds", "1")
+        assert (done.code, done.err) == (0, "")
+        assert not left.exists()
+        assert used.is_dir()
+        assert end(other, signal.SIGINT).code == 0
+
+
 def test_what_it_says_to_try_works_as_it_stands_and_ctrl_c_leaves_nothing():
     with calling_lakelog("demo") as demo:
         lines = read_until(demo.stdout, SAMPLE, times=2)
