@@ -19,7 +19,16 @@ from typing import Any, Protocol
 import msgspec
 
 from delta_log.bump import Bump
-from delta_log.errors import Closed, LakelogError, NotOwner, OutcomeUnknown, Overloaded, ProducerError, StorageRefused
+from delta_log.errors import (
+    Closed,
+    LakelogError,
+    NotOwner,
+    OutcomeUnknown,
+    Overloaded,
+    ProducerError,
+    StorageRefused,
+    TransactionFenced,
+)
 from delta_log.frames import DECISION, Frame, Payload, Place, checksum
 from delta_log.journal import Journal
 from delta_log.ledger_request import LedgerRequest
@@ -63,6 +72,8 @@ class Writer:
         self.limits = limits
         self.fatal: LakelogError | None = None
         self.untabled = 0
+        #: how many groups were stored; each settles what was in doubt before it
+        self.writes = 0
         #: what must be in which table before a segment can go
         self.segments: dict[tuple[int, int], dict[Tail, int]] = {}
         #: segments that hold frames of no table
@@ -146,6 +157,7 @@ class Writer:
             self.meter.failed(str(error), time.monotonic())
             raise
         self.sequencer.unsettled = False
+        self.writes += 1
         self.meter.wrote(time.perf_counter() - began, requests)
         return places
 
@@ -200,7 +212,8 @@ class Writer:
     def fail(self, group: Group, error: BaseException) -> None:
         """The group is not durable: its offsets are free again, unless nothing may be written any more.
 
-        A refusal by the rules of sequence may rest on a predecessor in this very group, which is not stored after all.
+        A refusal by the rules of sequence or epoch may rest on a predecessor in this very group, which is not stored
+        after all.
         """
         self.sequencer.take_back(group)
         if isinstance(error, NotOwner):
@@ -209,7 +222,7 @@ class Writer:
             error = self._lose_track(error)
         for unit in group.units:
             if unit not in group.settled:
-                final = unit.error is not None and not isinstance(unit.error, ProducerError)
+                final = unit.error is not None and not isinstance(unit.error, ProducerError | TransactionFenced)
                 unit.error = unit.error if final else error
                 unit.result = None
         self._answer(group)

@@ -62,7 +62,7 @@ class Beginning:
             named = self._standing.open.of_name(transactional_id)
         for each in named:
             # What opens a later epoch settles one that is in doubt.
-            if each.version == version and not each.in_doubt and not self._standing.has_ended(each):
+            if each.version == version and not self._standing.in_doubt(each) and not self._standing.has_ended(each):
                 left_ms = max(1, each.deadline_ms - self._clock_ms())
                 return Begun(each.key.id, transactional_id, each.key.epoch, left_ms)
         return None
@@ -91,5 +91,5 @@ class Beginning:
         newest = max(rivals, key=lambda each: each.key.epoch)
         for each in rivals:
             if each is not newest:
-                standing.fence(each)
+                standing.has_ended(each)
         return Begun(key.id, transactional_id, epoch, timeout)

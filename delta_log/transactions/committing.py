@@ -44,7 +44,7 @@ class Committing:
         with found.lock:
             if found.deciding is not None:
                 return found.deciding
-            if found.ended or not found.in_doubt:
+            if found.ended or not self._standing.in_doubt(found):
                 self._standing.check_open(found)
             self._check_version(found)
             spill = memoryview(b"") if found.spill is None else found.spill.view()
@@ -74,6 +74,7 @@ class Committing:
 
         def decide(producers: Producers, answers: Sequence[Appended]) -> EncodedRows:
             """In the unit's turn at the journal: whoever opened a later epoch before it has shut it out."""
+            self._standing.try_to_commit(found)
             epoch = producers.epoch_of(transactional_id)
             if epoch > found.key.epoch:
                 raise TransactionFenced(found.key.id, epoch)
@@ -100,11 +101,10 @@ class Committing:
         """What the caller is told. It stays open where another commit of it may do better."""
         told, deciding = error, found.deciding
         sure = isinstance(error, LakelogError) and error.outcome == LakelogError.outcome
-        if isinstance(error, TransactionFenced):
-            # What opened the later epoch was stored behind whatever is in doubt.
-            self._standing.end(found, error)
-        elif not sure or found.in_doubt:
-            found.in_doubt, found.deciding = True, None
+        if not sure:
+            self._standing.doubt(found)
+        if not sure or self._standing.in_doubt(found):
+            found.deciding = None
             told = OutcomeUnknown(f"the commit of {found.key.id}", error)
         elif isinstance(error, NotAvailable):
             found.deciding = None

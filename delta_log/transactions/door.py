@@ -170,7 +170,7 @@ class Transactions:
         self._standing.check_writable()
         found = self._standing.open.get(transaction)
         if found is not None and not self._standing.has_ended(found):
-            if found.in_doubt:
+            if self._standing.in_doubt(found):
                 raise OutcomeUnknown(f"transaction {transaction}", "a commit of it may be stored")
             return Known(transaction, "open")
         return self._standing.past(transaction)

@@ -78,7 +78,7 @@ class Standing:
 
     def check_open(self, found: Transaction) -> None:
         """Under its lock. Raise where nothing can be added any more."""
-        if not found.ended and (found.deciding is not None or found.in_doubt):
+        if not found.ended and (found.deciding is not None or self.in_doubt(found)):
             raise TransactionDecided(found.key.id, "being committed")
         epoch = self.epoch(found)
         if not found.ended and epoch > found.key.epoch:
@@ -90,11 +90,25 @@ class Standing:
 
     def has_ended(self, found: Transaction) -> bool:
         """Whether it has ended, perhaps this moment, as it was replaced or its time is over."""
-        if self.epoch(found) > found.key.epoch:
-            self.fence(found)
-        elif self._clock_ms() >= found.deadline_ms and found.deciding is None and not found.in_doubt:
+        epoch = self.epoch(found)
+        if epoch > found.key.epoch:
+            self.abort(found, TransactionFenced(found.key.id, epoch))
+        elif self._clock_ms() >= found.deadline_ms:
             self.abort(found, TransactionTimedOut(found.key.id))
         return found.ended
+
+    def in_doubt(self, found: Transaction) -> bool:
+        """Whether a commit of it may be stored. It is not once a later group is, as that comes only where it is not."""
+        last, fatal = found.doubted_at, self._writer.fatal is not None
+        return last >= self._writer.writes or (fatal and last >= 0)
+
+    def try_to_commit(self, found: Transaction) -> None:
+        """In the turn of its unit."""
+        found.tried_at = self._writer.writes
+
+    def doubt(self, found: Transaction) -> None:
+        """Nobody knows what became of its last try, if there was one."""
+        found.doubted_at = found.tried_at
 
     def end_overdue(self) -> None:
         """Abort those whose time is over."""
@@ -103,16 +117,10 @@ class Standing:
         for each in overdue:
             self.has_ended(each)
 
-    def fence(self, found: Transaction) -> None:
-        """A later epoch of its id is durable. A commit that is under way meets it in its turn, or came before it."""
-        with found.lock:
-            if found.deciding is None and not found.ended:
-                self.end(found, TransactionFenced(found.key.id, self.epoch(found)))
-
     def abort(self, found: Transaction, why: LakelogError) -> None:
-        """Unless it is being committed, or may be."""
+        """Unless a commit of it is under way, which meets whatever speaks against it in its turn, or in doubt."""
         with found.lock:
-            if found.deciding is None and not found.in_doubt and not found.ended:
+            if found.deciding is None and not self.in_doubt(found) and not found.ended:
                 self.end(found, why)
 
     def end(self, found: Transaction, why: LakelogError) -> None:

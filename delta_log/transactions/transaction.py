@@ -81,6 +81,8 @@ class Transaction:
     spill: Spill | None = None
     deciding: Future[Committed] | None = None
     committed: Committed | None = None
-    #: A commit of it may be stored, or not.
-    in_doubt: bool = False
+    #: How many groups had been stored when its commit was last in its turn, and when one was of which nobody knows
+    #: whether it is stored.
+    tried_at: int = -1
+    doubted_at: int = -1
     ended: bool = False
