@@ -100,16 +100,20 @@ class Committing:
     def not_stored(self, found: Transaction, error: BaseException) -> BaseException:
         """What the caller is told. It stays open where another commit of it may do better."""
         told, deciding = error, found.deciding
-        sure = isinstance(error, LakelogError) and error.outcome == LakelogError.outcome
-        if not sure:
+        unknown = OutcomeUnknown(f"the commit of {found.key.id}", str(error) or repr(error))
+        if not isinstance(error, LakelogError):
+            # Its unit may be under way still: it stays as it is, and is not tried again.
+            self._standing.lose(found)
+            told = unknown if isinstance(error, Exception) else error
+        elif error.outcome != LakelogError.outcome:
             self._standing.doubt(found)
-        if not sure or self._standing.in_doubt(found):
-            found.deciding = None
-            told = OutcomeUnknown(f"the commit of {found.key.id}", error)
+            told, found.deciding = unknown, None
+        elif self._standing.in_doubt(found):
+            told, found.deciding = unknown, None
         elif isinstance(error, NotAvailable):
             found.deciding = None
-        elif isinstance(error, LakelogError):
+        else:
             self._standing.end(found, error)
         if deciding is not None:
-            deciding.set_exception(told if isinstance(told, Exception) else OutcomeUnknown("the commit", repr(told)))
+            deciding.set_exception(told if isinstance(told, Exception) else unknown)
         return told

@@ -30,6 +30,8 @@ from delta_log.writer import Writer
 #: The reasons why transactions were aborted are remembered of so many, and only in one life. That it was their time is
 #: stored besides.
 _MOST_ENDED: Final = 10_000
+#: More than any life stores.
+_FOR_GOOD: Final = 2**63
 
 
 class Standing:
@@ -107,8 +109,12 @@ class Standing:
         found.tried_at = self._writer.writes
 
     def doubt(self, found: Transaction) -> None:
-        """Nobody knows what became of its last try, if there was one."""
+        """The journal does not know what became of its last try, if there was one."""
         found.doubted_at = found.tried_at
+
+    def lose(self, found: Transaction) -> None:
+        """Whoever was to hear what becomes of it is gone: only the next life knows."""
+        found.doubted_at = _FOR_GOOD
 
     def end_overdue(self) -> None:
         """Abort those whose time is over."""

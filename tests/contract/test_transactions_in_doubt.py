@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -13,6 +14,7 @@ import pytest
 from delta_log import Log, Record
 from delta_log.errors import (
     LakelogError,
+    NotAvailable,
     OutcomeUnknown,
     StorageRefused,
     TransactionAborted,
@@ -197,3 +199,41 @@ def test_a_write_that_fails_settles_nothing(place: Place, log: Log):
         log.transactions.abort(each)
     place.crash()
     assert place.open().transactions.describe(each).state == "committed"
+
+
+def test_a_commit_that_nobody_waits_for_any_more_is_not_stored_twice(place: Place, log: Log):
+    """Its loop ends while it is at the journal: nobody is left who would be told what became of it."""
+    begun = log.transactions.begin("x", timeout_ms=1000, version=1)
+    log.transactions.append(begun.id, "t", [Record(b"a")])
+    real, reached, go_on = log._running.journal.append, threading.Event(), threading.Event()
+
+    def wait(frames: Any, payloads: Any) -> Any:
+        reached.set()
+        assert go_on.wait(30)
+        return real(frames, payloads)
+
+    async def leave() -> None:
+        committing = asyncio.ensure_future(log.transactions.commit_async(begun.id))
+        await asyncio.to_thread(reached.wait, 30)
+        assert not committing.done()
+
+    with journal(log, wait):
+        asyncio.run(leave())
+        with pytest.raises(OutcomeUnknown):
+            log.transactions.describe(begun.id)
+        go_on.set()
+        eventually(lambda: values_of(log, "t") == [b"a"])
+    place.clock.turn(1000)
+    log.run_upkeep()
+    again = log.transactions.begin("x", version=1)
+    log.transactions.append(again.id, "t", [Record(b"a")])
+    for each in (begun, again):
+        with pytest.raises((OutcomeUnknown, NotAvailable)):
+            log.transactions.commit(each.id)
+    with pytest.raises(OutcomeUnknown):
+        log.transactions.abort(begun.id)
+    place.crash()
+    log = place.open()
+    assert log.transactions.describe(begun.id).state == "committed"
+    assert log.transactions.commit(begun.id).version == 1
+    assert values_of(log, "t") == [b"a"]
