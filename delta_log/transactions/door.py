@@ -158,12 +158,13 @@ class Transactions:
 
     def abort(self, transaction: str) -> None:
         """Forget all of it. It may be repeated; TransactionDecided where it was committed."""
-        known = self.describe(transaction)
+        self._standing.check_writable()
         found = self._standing.open.get(transaction)
-        if known.state == "committed" or (found is not None and found.deciding is not None):
-            raise TransactionDecided(transaction, "committed" if found is None else "being committed")
-        if found is not None:
+        if found is not None and not self._standing.has_ended(found):
             self._standing.abort(found, TransactionAborted(transaction, "its producer aborted it"))
+        state = self.describe(transaction).state
+        if state != "aborted":
+            raise TransactionDecided(transaction, "committed" if state == "committed" else "being committed")
 
     def describe(self, transaction: str) -> Known:
         """What became of it; OutcomeUnknown where that is not kept any more, or is in doubt."""
