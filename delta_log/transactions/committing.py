@@ -49,7 +49,7 @@ class Committing:
             self._check_version(found)
             spill = memoryview(b"") if found.spill is None else found.spill.view()
             appends = found.held.appends(spill, stages)
-            found.deciding = Future()
+            found.deciding = _decision()
         return found, Commit(appends, self._decide(found, appends), tuple(found.additions.values()))
 
     def _check_version(self, found: Transaction) -> None:
@@ -117,3 +117,10 @@ class Committing:
         if deciding is not None:
             deciding.set_exception(told if isinstance(told, Exception) else unknown)
         return told
+
+
+def _decision() -> Future[Committed]:
+    """Whoever waits for it may stop, and takes it from nobody: what is running cannot be cancelled."""
+    made = Future[Committed]()
+    made.set_running_or_notify_cancel()
+    return made

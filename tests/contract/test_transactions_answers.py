@@ -1,5 +1,9 @@
 """What those are told who commit, abort or send again, whoever does what at the same time."""
 
+import asyncio
+import threading
+from typing import Any
+
 import pytest
 
 from delta_log import Log, Record
@@ -27,3 +31,29 @@ def test_who_aborts_what_is_committed_before_him_is_told_so(log: Log):
     be_quicker_to(log, under_way.id, lambda: log.transactions._committing.start(under_way.id))
     with pytest.raises(TransactionDecided, match="being committed"):
         log.transactions.abort(under_way.id)
+
+
+def test_whoever_stops_waiting_for_a_commit_takes_the_answer_from_nobody(log: Log):
+    """As a request does whose patience is over."""
+    real, go_on = log._running.journal.append, threading.Event()
+
+    def wait(frames: Any, payloads: Any) -> Any:
+        assert go_on.wait(30)
+        return real(frames, payloads)
+
+    async def work() -> None:
+        begun = await asyncio.to_thread(log.transactions.begin, "x")
+        await asyncio.to_thread(log.transactions.append, begun.id, "t", [Record(b"a")])
+        log._running.journal.append = wait  # type: ignore[method-assign]
+        first, *leaving, last = [asyncio.ensure_future(log.transactions.commit_async(begun.id)) for _ in range(4)]
+        await asyncio.sleep(0)
+        for each in (first, *leaving):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(each, 0)
+        again = asyncio.ensure_future(log.transactions.commit_async(begun.id))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await last == await again == await log.transactions.commit_async(begun.id)
+
+    asyncio.run(work())
+    assert values_of(log, "t") == [b"a"]
