@@ -171,6 +171,7 @@ class Log(Appending):
                     self._live,
                 )
                 self._running.upkeep.besides += [self._transactions.expire, self._transactions.complete]
+                self._running.upkeep.names_used = self._transactions.open_names
             return self._transactions
 
     def _take_up_transactions(self) -> None:

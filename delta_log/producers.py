@@ -11,6 +11,7 @@ alone. A start takes all of them for opened: so none is handed out twice, whatev
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -234,13 +235,15 @@ class Producers:
         for key in [key for key in self._recent if key[1] == topic_id]:
             del self._recent[key]
 
-    def expire(self, before_ms: int) -> None:
+    def expire(self, before_ms: int, used: Iterable[str] = ()) -> None:
         """Forget who has been silent since before; of who has not, the last row stays as long, as it says the epoch.
+
+        Whose names are `used` are not forgotten: who holds one could not be shut out by the epochs of a new count.
 
         A bump that reserved is heard of until all that it reserved is over: what comes later has no smaller epoch.
         """
         heard = [*self._last.values(), *(recent[-1] for recent in self._recent.values())]
-        alive = {row.producer_id for row in heard if row.heard_ms >= before_ms}
+        alive = {row.producer_id for row in heard if row.heard_ms >= before_ms}.union(used)
         self._last = {name: row for name, row in self._last.items() if name in alive}
         self._opened = {name: epoch for name, epoch in self._opened.items() if name in alive}
         self._passed = {name: epoch for name, epoch in self._passed.items() if name in alive}

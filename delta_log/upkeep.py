@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -78,6 +78,8 @@ class Upkeep:
         self._with_orphans: set[str] = set()
         #: what others have to do now and then
         self.besides: list[Callable[[], None]] = []
+        #: the producers that something open is named after
+        self.names_used: Callable[[], Iterable[str]] = tuple
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lakelog-upkeep", daemon=True)
 
@@ -279,7 +281,7 @@ class Upkeep:
             return
         self._forgot = now
         silent_since = self._clock_ms() - self._producer_expiration_ms
-        self._writer.alone(lambda: self._writer.producers.expire(silent_since))
+        self._writer.alone(lambda: self._writer.producers.expire(silent_since, self.names_used()))
 
     def _care_for_deleted(self, live: Live) -> None:
         marked = live.table.snapshot.configuration.get(DELETED)

@@ -70,6 +70,10 @@ class Transactions:
         """How many have neither been committed nor aborted."""
         return len(self._standing.open)
 
+    def open_names(self) -> set[str]:
+        """The transactional ids of these."""
+        return {each.key.transactional_id for each in self._standing.open.all()}
+
     @property
     def held_bytes(self) -> int:
         """What these hold, in memory and in files, with what it takes of memory."""

@@ -137,3 +137,28 @@ def test_an_epoch_is_written_while_the_journal_cannot_say_what_became_of_a_commi
     with pytest.raises(TransactionFenced):
         log.transactions.commit(old.id)
     assert values_of(log, "t", 0) == []
+
+
+@pytest.mark.parametrize("opens", ["another transaction", "an epoch alone"])
+def test_who_is_shut_out_stays_so_however_soon_producers_are_forgotten(place: Place, opens: str):
+    """An epoch is not forgotten while a transaction of its name is open: a smaller one would shut out nobody."""
+    log = place.open(replace_settings(producer_expiration_ms=30_000))
+    log.create_topic("t")
+    old = [log.transactions.begin("x", timeout_ms=900_000) for _ in range(3)][-1]
+    log.transactions.append(old.id, "t", [Record(b"old")])
+    if opens == "an epoch alone":
+        log.init_producer("x")
+    place.clock.turn(200_000)
+    log.run_upkeep()
+    if opens == "another transaction":
+        new = log.transactions.begin("x")
+        assert new.epoch == old.epoch + 1
+        log.transactions.append(new.id, "t", [Record(b"new")])
+        log.transactions.commit(new.id)
+    with pytest.raises(TransactionFenced):
+        log.transactions.commit(old.id)
+    assert values_of(log, "t", 0) == ([b"new"] if opens == "another transaction" else [])
+    place.clock.turn(200_000)
+    log._running.upkeep._forgot = float("-inf")
+    log.run_upkeep()
+    assert log._running.writer.producers.count == 0
