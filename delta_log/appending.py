@@ -144,9 +144,9 @@ class Appending(Reading):
     def _prepare_numbered(
         self, topic: str, records: Sequence[Record] | pa.Table, number: Callable[[Live], ProducerStamp | None]
     ) -> tuple[Live, Request]:
-        """What a transaction takes, with its number there."""
+        """What a transaction takes, with its number there. It knows itself what is a repeat of what it took."""
         live = self._writable(topic, None)
-        return live, self._make_request(live, records, number(live))
+        return live, self._make_request(live, records, number(live), in_transaction=True)
 
     def _prepare(
         self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch, producer: ProducerStamp | None
@@ -155,7 +155,12 @@ class Appending(Reading):
         return live, self._make_request(live, records, producer)
 
     def _make_request(
-        self, live: Live, records: Sequence[Record] | pa.Table | pa.RecordBatch, producer: ProducerStamp | None
+        self,
+        live: Live,
+        records: Sequence[Record] | pa.Table | pa.RecordBatch,
+        producer: ProducerStamp | None,
+        *,
+        in_transaction: bool = False,
     ) -> Request:
         if isinstance(records, Record):
             raise InvalidRecord(0, "a request is a sequence of records, not one record")
@@ -164,6 +169,8 @@ class Appending(Reading):
         try:
             request = self._make_by(live.rules, live, records, producer)
         except InvalidRecord as refusal:
+            if in_transaction:
+                return self._make_relaxed(live, records, producer, refusal)
             if producer is None:
                 raise
             return self._make_repeat(live, records, producer, refusal)
@@ -186,13 +193,23 @@ class Appending(Reading):
         self, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp, refusal: InvalidRecord
     ) -> Request:
         """What is stored is not refused when it is sent again, whatever became of the rules that it kept then."""
+        request = self._make_relaxed(live, records, producer, refusal)
         try:
-            request = self._make_by(live.rules.relaxed(), live, records, producer)
             decision = self._running.writer.producers.decide(live.id, producer, request.count, request.digest)
-        except (InvalidRecord, ProducerError):
+        except ProducerError:
             raise refusal from None
         if not isinstance(decision, Repeat):
             raise refusal
+        return request
+
+    def _make_relaxed(
+        self, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp | None, refusal: InvalidRecord
+    ) -> Request:
+        """What is refused unless it is a repeat."""
+        try:
+            request = self._make_by(live.rules.relaxed(), live, records, producer)
+        except InvalidRecord:
+            raise refusal from None
         request.refusal = refusal
         return request
 

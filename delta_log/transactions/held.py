@@ -105,12 +105,12 @@ class Held:
     def is_repeat(self, given: HeldRequest) -> bool:
         """Whether it was taken before; raises where it breaks the rules of sequence, or the bounds."""
         request = given.request
-        if request.refusal is not None:
-            raise request.refusal
         numbers = self._numbers.get(given.stage) or Producers()
         decision = numbers.decide(given.live.id, given.stamp, request.count, request.digest)
         if isinstance(decision, Repeat):
             return True
+        if request.refusal is not None:
+            raise request.refusal
         self.check_size(request.size)
         parts, most = self.parts + len(request.parts), self.bounds.most_parts
         if parts > most:

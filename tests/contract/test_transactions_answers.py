@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from delta_log import Log, Record
-from delta_log.errors import TransactionDecided
+from delta_log import Log, ProducerStamp, Record
+from delta_log.errors import RecordTooLarge, TransactionDecided
 from tests.support.logs import Place, values_of
 from tests.support.racing import be_quicker_to
 
@@ -57,3 +57,18 @@ def test_whoever_stops_waiting_for_a_commit_takes_the_answer_from_nobody(log: Lo
 
     asyncio.run(work())
     assert values_of(log, "t") == [b"a"]
+
+
+@pytest.mark.parametrize("stage", [None, "a"])
+def test_a_repeat_within_a_transaction_is_known_by_rules_that_would_refuse_it_now(log: Log, stage: str | None):
+    """What was taken is not refused when it is sent again, as it is not outside of one."""
+    begun = log.transactions.begin("x")
+    stamp, records = ProducerStamp("x", 0, 0), [Record(b"a" * 3000, partition=0)]
+    log.transactions.append(begun.id, "t", records, stamp, stage)
+    log.alter_topic("t", {"max.message.bytes": 1000})
+    assert log.transactions.append(begun.id, "t", records, stamp, stage).duplicate
+    for new in (ProducerStamp("x", 0, 1), None):
+        with pytest.raises(RecordTooLarge):
+            log.transactions.append(begun.id, "t", records, new, stage)
+    log.transactions.commit(begun.id)
+    assert values_of(log, "t") == [b"a" * 3000]
