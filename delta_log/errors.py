@@ -263,9 +263,9 @@ class NotAvailable(LakelogError):
 class Overloaded(NotAvailable):
     code = "THROTTLING_QUOTA_EXCEEDED"
 
-    def __init__(self, what: str, held: int, limit: int) -> None:
+    def __init__(self, what: str, held: int, limit: int, of: str = "bytes wait") -> None:
         self.what, self.held, self.limit = what, held, limit
-        super().__init__(f"{what}: {held} bytes wait, the limit is {limit}; try again")
+        super().__init__(f"{what}: {held} {of}, the limit is {limit}; try again")
 
 
 class TopicClosed(NotAvailable):

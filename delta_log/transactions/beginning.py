@@ -77,7 +77,7 @@ class Beginning:
         if len(standing.open) >= self._bounds.most_open:
             self._expire()
         if len(standing.open) >= self._bounds.most_open:
-            raise Overloaded("transactions are open", len(standing.open), self._bounds.most_open)
+            raise Overloaded("transactions", len(standing.open), self._bounds.most_open, "are open")
         self._ledger.own_tables()
         self._own_producers()
         floor = standing.decisions.epoch(transactional_id) + 1

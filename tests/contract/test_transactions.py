@@ -282,14 +282,14 @@ def test_a_large_one_is_no_different(place: Place):
 def test_bounds_are_kept_and_said(place: Place):
     log = begun(place, most_bytes=1000, most_open=2, total_bytes=4000)
     one, two = log.transactions.begin("one"), log.transactions.begin("two")
-    with pytest.raises(Overloaded):
+    with pytest.raises(Overloaded, match=r"^transactions: 2 are open, the limit is 2; try again$"):
         log.transactions.begin("three")
     with pytest.raises(TransactionTooLarge):
         log.transactions.append(one.id, "t", [Record(b"x" * 1000)])
     log.transactions.append(one.id, "t", [Record(b"x" * 900, partition=0)])
     with pytest.raises(TransactionTooLarge):
         log.transactions.append(one.id, "t", [Record(b"x" * 100)])
-    with pytest.raises(Overloaded):
+    with pytest.raises(Overloaded, match=r"^open transactions hold much: \d+ bytes wait, the limit is 4000; "):
         log.transactions.append(two.id, "t", [Record(b"x" * 900)])
     log.transactions.commit(one.id)
     log.transactions.append(two.id, "t", [Record(b"y" * 900, partition=0)])
