@@ -49,7 +49,7 @@ REMEMBERED: Final = 5
 #: The offsets of each request are kept of transactions that have no more of them.
 MOST_REQUESTS: Final = 1000
 
-Kept = Literal["committed", "aborted", "forgotten", "unknown"]
+Kept = Literal["aborted", "forgotten", "unknown"]
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True):
@@ -134,7 +134,11 @@ def tombstone(transactional_id: str, slot: int) -> Row:
 
 
 class Decisions:
-    """All that are remembered, by transactional id and slot, as rows."""
+    """All that are remembered, by transactional id and slot, as rows.
+
+    What is known of one transactional id may be asked at any time: it is never changed, but replaced. Whoever has
+    something stored, or asks of all of them, holds a lock.
+    """
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self._rows: dict[str, dict[int, Row]] = {}
@@ -143,7 +147,7 @@ class Decisions:
 
     def replay(self, row: Row) -> None:
         """A row was stored."""
-        self._rows.setdefault(row[0], {})[row[1]] = row
+        self._rows[row[0]] = {**self._rows.get(row[0], {}), row[1]: row}
 
     def row(self, key: TransactionKey) -> Row | None:
         """As it was decided; None where another has its place by now."""
@@ -191,19 +195,22 @@ class Decisions:
         return list(rows.values())
 
     def what(self, key: TransactionKey, opened: int, kept_since_ms: int) -> Kept:
-        """What became of one that is not open; `opened` is the highest epoch of its id, −1 where not known."""
+        """What became of one that is neither open nor committed, as far as is known.
+
+        `opened` is the highest epoch of its id, −1 where not known.
+        """
         row = self._rows.get(key.transactional_id, {}).get(key.epoch % REMEMBERED)
-        if row is not None and (row[2], row[3]) == (key.epoch, key.nonce):
-            return "committed"
         if key.begun_ms <= kept_since_ms or (row is not None and row[2] > key.epoch):
             return "forgotten"
         opened = max(opened, self.epoch(key.transactional_id))
         never = (row is not None and row[2] == key.epoch) or (key.epoch > opened >= 0)
         return "unknown" if never else "aborted"
 
-    def committed(self, key: TransactionKey) -> Committed:
-        """The answer to one that was committed."""
-        row = self._rows[key.transactional_id][key.epoch % REMEMBERED]
+    def committed(self, key: TransactionKey) -> Committed | None:
+        """The answer to one that was committed; None where that is not known of it."""
+        row = self.row(key)
+        if row is None:
+            return None
         _, _, _, _, _, ranges, requests, notes, decided_at_ms = row
         told = None if requests is None else _decode_stored(requests)
         version = None
@@ -226,9 +233,10 @@ class Decisions:
 
     def forget(self, tombstones: Sequence[Row]) -> None:
         for row in tombstones:
-            slots = self._rows.get(row[0], {})
-            slots.pop(row[1], None)
-            if not slots:
+            slots = {slot: kept for slot, kept in self._rows.get(row[0], {}).items() if slot != row[1]}
+            if slots:
+                self._rows[row[0]] = slots
+            else:
                 self._rows.pop(row[0], None)
 
     def __len__(self) -> int:

@@ -158,20 +158,23 @@ class Standing:
 
     def past(self, transaction: str) -> Known:
         """Of one that is not open."""
-        if transaction in self.ended:
-            return Known(transaction, "aborted", why=self.ended[transaction])
+        ended = self.ended.get(transaction)
+        if ended is not None:
+            return Known(transaction, "aborted", why=ended)
         key = parse_id(transaction)
-        if key is not None and self.decisions.timed_out(key):
+        if key is None:
+            raise UnknownTransaction(transaction)
+        if self.decisions.timed_out(key):
             return Known(transaction, "aborted", why=TransactionTimedOut(transaction))
-        opened = -1 if key is None else self._writer.producers.epoch_of(key.transactional_id)
-        since_ms = self._clock_ms() - self._bounds.expiration_ms
-        what = "unknown" if key is None else self.decisions.what(key, opened, since_ms)
-        if key is None or what == "unknown":
+        committed = self.decisions.committed(key)
+        if committed is not None:
+            return Known(transaction, "committed", committed)
+        opened = self._writer.producers.epoch_of(key.transactional_id)
+        what = self.decisions.what(key, opened, self._clock_ms() - self._bounds.expiration_ms)
+        if what == "unknown":
             raise UnknownTransaction(transaction)
         if what == "forgotten":
             raise OutcomeUnknown(f"transaction {transaction}", "what became of it is not kept any more")
-        if what == "committed":
-            return Known(transaction, "committed", self.decisions.committed(key))
         sure = self._writer.producers.surely_opened(key.transactional_id)
         if key.epoch < sure:
             return Known(transaction, "aborted", why=TransactionFenced(transaction, sure))
