@@ -10,6 +10,7 @@ from delta_log.errors import (
     NotAvailable,
     OutcomeUnknown,
     TransactionDecided,
+    TransactionError,
     TransactionFenced,
     VersionDecided,
 )
@@ -31,7 +32,7 @@ class Committing:
         self._clock_ms = clock_ms
 
     def start(
-        self, transaction: str, stages: Sequence[str] | None = None
+        self, transaction: str, stages: Sequence[str] | None = None, *, stores_additions: bool = True
     ) -> Committed | Future[Committed] | tuple[Transaction, Commit]:
         """Nothing can be added from now on, unless it fails. The answer, or who is about to have it, or what to do."""
         self._standing.check_writable()
@@ -46,6 +47,8 @@ class Committing:
                 return found.deciding
             if found.ended or not self._standing.in_doubt(found):
                 self._standing.check_open(found)
+            if found.additions and not stores_additions:
+                raise TransactionError(f"nobody stores what was added to {transaction}; it is open as before")
             self._check_version(found)
             spill = memoryview(b"") if found.spill is None else found.spill.view()
             appends = found.held.appends(spill, stages)

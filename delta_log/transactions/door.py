@@ -118,9 +118,10 @@ class Transactions:
     def commit(self, transaction: str, stages: Sequence[str] | None = None) -> Committed:
         """Have all of it become visible, or raise why not; where it was committed before, the first answer again.
 
-        With `stages` only these count, in this order, and what is in none.
+        With `stages` only these count, in this order, and what is in none. One to which anything was added is refused:
+        `commit_async` stores that.
         """
-        step = self._committing.start(transaction, stages)
+        step = self._committing.start(transaction, stages, stores_additions=False)
         if not isinstance(step, tuple):
             return step if isinstance(step, Committed) else step.result()
         found, commit = step
@@ -133,13 +134,13 @@ class Transactions:
     async def commit_async(
         self, transaction: str, store: Store | None = None, stages: Sequence[str] | None = None
     ) -> Committed:
-        """The same for a loop. Where anything was added, `store` makes it part of another unit.
+        """The same for a loop. Where anything was added, `store` makes it part of another unit, and has to be there.
 
         What that raises is why it was not stored. Whoever stops waiting changes nothing.
         """
         found = self._standing.open.get(transaction)
         busy = found is not None and found.lock.locked()
-        start = partial(self._committing.start, transaction, stages)
+        start = partial(self._committing.start, transaction, stages, stores_additions=store is not None)
         step = await asyncio.to_thread(start) if busy else start()
         if isinstance(step, Committed):
             return step

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import RecordTooLarge, TransactionDecided
+from delta_log.errors import RecordTooLarge, TransactionDecided, TransactionError
+from delta_log.transactions.transaction import Commit
+from tests.support.additions import Pages
+from tests.support.keyed_rows import TABLES, mark
 from tests.support.logs import Place, values_of
 from tests.support.racing import be_quicker_to
 
@@ -72,3 +75,23 @@ def test_a_repeat_within_a_transaction_is_known_by_rules_that_would_refuse_it_no
             log.transactions.append(begun.id, "t", records, new, stage)
     log.transactions.commit(begun.id)
     assert values_of(log, "t") == [b"a" * 3000]
+
+
+def test_what_was_added_is_not_left_out_by_a_commit_that_nobody_stores_it_with(log: Log):
+    ledger = log.open_ledger(TABLES)
+    begun = log.transactions.begin("x")
+    log.transactions.append(begun.id, "t", [Record(b"a")])
+    log.transactions.add(begun.id, Pages([7]))
+    with pytest.raises(TransactionError, match="nobody stores"):
+        log.transactions.commit(begun.id)
+    with pytest.raises(TransactionError, match="nobody stores"):
+        asyncio.run(log.transactions.commit_async(begun.id))
+    assert (log.transactions.describe(begun.id).state, values_of(log, "t")) == ("open", [])
+
+    async def store(commit: Commit) -> object:
+        return await ledger.queue_up([mark("ann", 7, 7)], commit.appends, decide=commit.decide)
+
+    committed = asyncio.run(log.transactions.commit_async(begun.id, store))  # type: ignore[arg-type]
+    assert (committed.notes, values_of(log, "t")) == ([[7]], [b"a"])
+    assert [row[1] for row in ledger.load("__marks")] == [7]
+    assert log.transactions.commit(begun.id) == committed
