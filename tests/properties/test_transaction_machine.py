@@ -12,13 +12,13 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -26,7 +26,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from delta_log import Ledger, Log, ProducerStamp, Record
@@ -35,20 +34,22 @@ from delta_log.errors import (
     OutcomeUnknown,
     StaleProducerEpoch,
     StorageRefused,
+    TransactionDecided,
     TransactionError,
     UnknownStage,
-    UnknownTransaction,
     VersionDecided,
 )
 from delta_log.stores import MemoryStore
 from delta_log.tabler import Tabler
 from delta_log.transactions.decisions import REMEMBERED, Committed
-from delta_log.transactions.held import Bounds, Held, HeldRequest
+from delta_log.transactions.held import Bounds
 from delta_log.transactions.key import parse_id
 from delta_log.transactions.transaction import Commit
 from tests.support.additions import Pages
 from tests.support.keyed_rows import TABLES, mark
 from tests.support.logs import Place, replace_settings, values_of
+from tests.support.racing import be_quicker_to
+from tests.support.transaction_model import Numbered, Told
 
 NAMES, PLACES = st.sampled_from(["x", "y"]), (("t", 0), ("t", 1), ("u", 0))
 WHICH = st.integers(0, 50)
@@ -61,36 +62,6 @@ VALUES = st.lists(st.integers(0, 2), min_size=1, max_size=4)
 
 class Died(BaseException):
     """The process, at this point of a write."""
-
-
-@dataclass
-class Told:
-    """What a transaction must be: `answer` is the first that its commit got."""
-
-    id: str
-    name: str
-    epoch: int
-    deadline_ms: int
-    version: int | None = None
-    state: str = "open"
-    values: list[tuple[str | None, int, bytes]] = field(default_factory=list)
-    answer: Committed | None = None
-    sent: dict[tuple[str | None, str], list[list[Record]]] = field(default_factory=dict)
-
-    def counting(self, stages: list[str] | None) -> list[tuple[int, bytes]]:
-        """Where which values will be, in their order."""
-        if stages is None:
-            return [(place, value) for _, place, value in self.values]
-        return [(place, value) for stage in (None, *stages) for of, place, value in self.values if of == stage]
-
-
-@dataclass
-class Numbered:
-    """A producer of no transaction, in its newest epoch: its next number in each topic, and its last request there."""
-
-    epoch: int
-    following: dict[str, int] = field(default_factory=dict)
-    last: dict[str, tuple[int, list[Record], list[int]]] = field(default_factory=dict)
 
 
 class TransactionMachine(RuleBasedStateMachine):
@@ -247,6 +218,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
         with suppress(LakelogError):
             self.log.transactions.add(each.id, Pages(["a page"]))
+            each.added = True
 
         async def store(commit: Commit) -> Any:
             row = mark(each.name, 1, each.epoch)
@@ -287,6 +259,7 @@ class TransactionMachine(RuleBasedStateMachine):
         """Of any, zombies and those that have ended among them."""
         self.look_at_time()
         each = self.one(which)
+        beside = beside or each.added
         match each.state:
             case "open" if stages is not None and not {stage for stage, *_ in each.values}.issuperset(stages):
                 with pytest.raises(UnknownStage):
@@ -315,9 +288,17 @@ class TransactionMachine(RuleBasedStateMachine):
             each.state = "aborted"
 
     @precondition(lambda self: self.told)
-    @rule(which=WHICH, beside=st.booleans(), error=st.sampled_from([StorageRefused, OutcomeUnknown]))
-    def commit_in_trouble(self, which: int, beside: bool, error: type[Any]) -> None:
-        """The journal refuses it, or cannot say; nothing of it counts, and it may be tried again."""
+    @rule(
+        which=WHICH,
+        beside=st.booleans(),
+        error=st.sampled_from([StorageRefused, OutcomeUnknown]),
+        then=st.sampled_from(["again", "another write"]),
+    )
+    def commit_in_trouble(self, which: int, beside: bool, error: type[Any], then: str) -> None:
+        """The journal refuses it, or cannot say; nothing of it counts, and it may be tried again.
+
+        By itself it stays open; where that was in doubt, the next write settles it.
+        """
         self.look_at_time()
         each, journal = self.one(which), self.log._running.journal
         if each.state != "open":
@@ -327,8 +308,11 @@ class TransactionMachine(RuleBasedStateMachine):
             raise error("the journal", "a test")
 
         with mock.patch.object(journal, "append", refuse), pytest.raises(error):
-            self.store(each, beside=beside)
-        self.commit(which, beside=beside)
+            self.store(each, beside=beside or each.added)
+        if then == "again":
+            self.commit(which, beside=beside)
+        else:
+            self.append_beside(0)
 
     @precondition(lambda self: self.told)
     @rule(which=WHICH, beside=st.booleans(), at=st.sampled_from(STEPS))
@@ -338,6 +322,7 @@ class TransactionMachine(RuleBasedStateMachine):
         each = self.one(which)
         if each.state != "open":
             return
+        beside = beside or each.added
         with self.dying(at, RuntimeError if beside else Died), suppress(LakelogError, Died):
             self.store(each, beside=beside)
         self.restart_by(self.place.crash, but=each)
@@ -346,6 +331,73 @@ class TransactionMachine(RuleBasedStateMachine):
         each.state = "aborted"
         if known.committed is not None:
             self.committed(each, known.committed, beside=beside)
+
+    @precondition(lambda self: self.told)
+    @rule(
+        which=WHICH,
+        beside=st.booleans(),
+        stored=st.booleans(),
+        asked=st.lists(st.sampled_from(["begin", "an epoch", "commit", "abort", "describe", "upkeep"]), max_size=4),
+        between=st.sampled_from(["describe", "abort", "upkeep"]),
+        by=st.sampled_from([0, 100]),
+    )
+    def stay_in_doubt(self, which: int, beside: bool, stored: bool, asked: list[str], between: str, by: int) -> None:
+        """Nobody knows whether it was stored, and nothing can be written any more, until the process dies.
+
+        Whatever is asked meanwhile, also `between` where a group is not durable yet, nothing is said of it for sure.
+        """
+        self.look_at_time()
+        each, transactions, journal = self.one(which), self.log.transactions, self.log._running.journal
+        if each.state != "open":
+            return
+        beside = beside or each.added
+        real: Callable[..., Any] = journal.append
+
+        def lose(*group: Any) -> None:
+            if stored:
+                real(*group)
+            raise OutcomeUnknown("the journal", "a test")
+
+        def refuse(*_: object) -> None:
+            with suppress(LakelogError):
+                questions[between]()
+            raise StorageRefused("the journal", "a test")
+
+        questions: dict[str, Callable[[], object]] = {
+            "begin": lambda: transactions.begin(each.name),
+            "an epoch": lambda: self.log.init_producer(each.name),
+            "commit": lambda: self.store(each, beside=beside),
+            "abort": lambda: transactions.abort(each.id),
+            "describe": lambda: transactions.describe(each.id),
+            "upkeep": transactions.expire,
+        }
+        with mock.patch.object(journal, "append", lose), pytest.raises(OutcomeUnknown):
+            self.store(each, beside=beside)
+        self.place.clock.turn(by)
+        with mock.patch.object(journal, "append", refuse):
+            for what in [*asked, "describe"]:
+                expected = StorageRefused if what in ("begin", "an epoch") else OutcomeUnknown
+                with suppress(LakelogError) if what == "upkeep" else pytest.raises(expected):
+                    questions[what]()
+        self.restart_by(self.place.crash, but=each)
+        known = self.log.transactions.describe(each.id)
+        assert known.state == ("committed" if stored else "aborted")
+        each.state = "aborted"
+        if known.committed is not None:
+            self.committed(each, known.committed, beside=beside)
+
+    @precondition(lambda self: self.told)
+    @rule(which=WHICH)
+    def abort_what_is_committed_first(self, which: int) -> None:
+        """Both at once, and the commit is quicker."""
+        self.look_at_time()
+        each, answers = self.one(which), list[Committed]()
+        if each.state != "open" or each.added:
+            return
+        be_quicker_to(self.log, each.id, lambda: answers.append(self.log.transactions.commit(each.id)))
+        with pytest.raises(TransactionDecided):
+            self.log.transactions.abort(each.id)
+        self.committed(each, answers[0], beside=False)
 
     def dying(self, at: str, how: type[BaseException]) -> AbstractContextManager[Any]:
         """Only files know the step in the middle: elsewhere what is written is there."""
@@ -441,46 +493,3 @@ class TestOnDisk(LocalTransactionMachine.TestCase):
 
 class TestInABucket(BucketTransactionMachine.TestCase):
     settings = settings(max_examples=20, stateful_step_count=25, suppress_health_check=CHECKS)
-
-
-def no_decision(*_: object) -> list[object]:
-    return []
-
-
-def every_request(held: Held, _: object) -> list[HeldRequest]:
-    return held.requests
-
-
-def no_version(*_: object) -> None:
-    return None
-
-
-def forgets_what_was_reserved(_: object) -> None:
-    return None
-
-
-def nothing_is_a_repeat(*_: object) -> bool:
-    return False
-
-
-@pytest.mark.parametrize(
-    ("part", "broken"),
-    [
-        ("delta_log.ledger.Ledger.encode", no_decision),
-        ("delta_log.transactions.held.Held.is_repeat", nothing_is_a_repeat),
-        ("delta_log.transactions.held.Held.chosen", every_request),
-        ("delta_log.transactions.decisions.Decisions.version", no_version),
-        ("delta_log.producers.Producers.close_reserved", forgets_what_was_reserved),
-    ],
-)
-def test_it_shows_a_log_that_forgets_what_was_decided_or_chosen_or_takes_repeats(part: str, broken: Any):
-    chosen = settings(
-        TestInMemory.settings,
-        max_examples=2_000,
-        stateful_step_count=80 if broken is no_version else 25,  # a version has to be begun and committed twice
-        database=None,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-    )
-    with mock.patch(part, broken), pytest.raises((AssertionError, UnknownTransaction, pytest.fail.Exception)):
-        run_state_machine_as_test(TransactionMachine, settings=chosen)
