@@ -6,7 +6,7 @@
 Whoever carries entries from one to the other keeps a bucket together; the records stay where they are. It knows files
 and keys. It must not know tables, commits, or who asked, so orders and answers travel.
 
-What is replaced by a later record of the same half a million leaves whatever the rest is: its entry has no key any more,
+What is replaced by a later record of the same half a million leaves whatever the rest is: its entry has no key any more
 and goes to the buckets by turns. So a key that many records have fills no bucket.
 
 Keys are compared, not their hashes: nobody can choose a key that takes another's record away. One of 64 bytes or more

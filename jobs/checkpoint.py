@@ -14,7 +14,6 @@ from delta_log.disk import Probe, no_probe
 from delta_log.maintenance import TopicMaintenance
 from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, run_job
-from jobs.engine import EngineName
 
 __all__ = ["JOB", "main"]
 
@@ -34,17 +33,13 @@ def _work(run: Run, topic: TopicMaintenance) -> None:
     run.tell(topic.name, {"checkpoints": int(due)})
 
 
-def _engine() -> EngineName:
-    return "local"
-
-
 JOB: Final = Job(
     "checkpoint",
     "Write checkpoints where they are due, for a root without a running server.",
     _work,
     {"checkpoints": "1 where a checkpoint was due"},
     alone=True,
-    default_engine=_engine,
+    spark=False,
 )
 
 if __name__ == "__main__":

@@ -64,6 +64,7 @@ class Run:
         """
         if self._engine is None:
             self.progress.show(f"starting the {self.options.engine} engine")
+            self.summary.engine = self.options.engine
             try:
                 self._engine = open_engine(self.options.engine, f"lakelog {self.options.job}", self.options.master)
             except LakelogError as error:
@@ -92,7 +93,8 @@ class Run:
 class Job:
     """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, does it, and tells it.
 
-    `counts` says what each of the counts means that `work` tells. `alone` is for what no server may be beside.
+    `counts` says what each of the counts means that `work` tells. `alone` is for what no server may be beside,
+    and `spark` for what executors can do a part of.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Job:
     work: Callable[[Run, TopicMaintenance], None]
     counts: Mapping[str, str]
     alone: bool = False
+    spark: bool = True
     default_engine: Callable[[], EngineName] = lambda: "spark" if has_spark() else "local"
     configure: Callable[[argparse.ArgumentParser], None] = lambda _: None
     check: Callable[[Run], None] = lambda _: None
@@ -108,11 +111,14 @@ class Job:
 
 def build_parser(job: Job) -> argparse.ArgumentParser:
     parser = JobParser(prog=f"python -m jobs.{job.name}", description=job.summary, allow_abbrev=False)
-    add_options(parser, job.name)
+    add_options(parser, job.name, spark=job.spark)
     add_topics(parser)
-    parser.add_argument(
-        "--engine", choices=ENGINES, default=job.default_engine(), help="who does the work (default: %(default)s)"
-    )
+    if job.spark:
+        parser.add_argument(
+            "--engine", choices=ENGINES, default=job.default_engine(), help="who does the work (default: %(default)s)"
+        )
+    else:
+        parser.set_defaults(engine="local", master=None)
     job.configure(parser)
     return parser
 
@@ -129,7 +135,7 @@ def run_job(
     options = parser.parse_args(argv)
     if not options.data:
         parser.error(f"--data, or the variable {DATA_VARIABLE}, must name the root")
-    summary = Summary(job.name, options.data, options.engine, options.dry_run)
+    summary = Summary(job.name, options.data, "local", options.dry_run)
     problems: dict[str, BaseException] = {}
 
     def work() -> None:

@@ -46,7 +46,7 @@ def milliseconds(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def add_options(parser: argparse.ArgumentParser, job: str) -> None:
+def add_options(parser: argparse.ArgumentParser, job: str, *, spark: bool = True) -> None:
     parser.set_defaults(job=job)
     add_place(
         parser,
@@ -55,9 +55,10 @@ def add_options(parser: argparse.ArgumentParser, job: str) -> None:
         text=f"the root, as `lakelog serve --data` has it (default: the variable {DATA_VARIABLE})",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan that would be carried out, and end")
-    parser.add_argument(
-        "--master", metavar="URL", help="Spark's master where no session is there already (default: local[*])"
-    )
+    if spark:
+        parser.add_argument(
+            "--master", metavar="URL", help="Spark's master where no session is there already (default: local[*])"
+        )
     parser.add_argument("--debug", action="store_true", help="show the stack trace of an error")
 
 

@@ -14,7 +14,6 @@ from delta_log.disk import Probe, no_probe
 from delta_log.maintenance import TopicMaintenance, VacuumPlan
 from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, run_job
-from jobs.engine import EngineName
 from jobs.outcome import Counts
 
 __all__ = ["JOB", "main"]
@@ -54,10 +53,6 @@ def _plan_lines(name: str, plan: VacuumPlan) -> Iterator[str]:
     yield from (f"delete {entry}, which a checkpoint stands for" for entry in plan.entries)
 
 
-def _engine() -> EngineName:
-    return "local"
-
-
 JOB: Final = Job(
     "vacuum",
     "Write checkpoints and delete what nobody reads any more, for a root without a running server.",
@@ -69,7 +64,7 @@ JOB: Final = Job(
         "entries_deleted": "log entries that a checkpoint stands for",
     },
     alone=True,
-    default_engine=_engine,
+    spark=False,
 )
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from tests.support.serving import DEADLINE_S, Server, environment, wait_for
 TOPIC = "orders"
 PARTITIONS = 2
 DAY = 24 * 3_600_000
+#: Jobs that have no engine to choose.
+ALONE = ("vacuum", "checkpoint")
 #: Offset and value.
 Rows = list[tuple[int, bytes]]
 Held = dict[int, Rows]
@@ -199,7 +201,8 @@ def run_job(job: str, root: Path, *options: object) -> tuple[int, dict[str, Any]
 
 def start_job(job: str, root: Path, *options: object, step: str = "-", hit: int = 1) -> subprocess.Popen[str]:
     worker = Path(__file__).parent / "job_worker.py"
-    words = [job, step, hit, "--data", root, "--engine", "local", *options]
+    engine = [] if job in ALONE else ["--engine", "local"]
+    words = [job, step, hit, "--data", root, *engine, *options]
     return subprocess.Popen(
         [sys.executable, str(worker), *map(str, words)],
         stdout=subprocess.PIPE,

@@ -25,7 +25,7 @@ from delta_log.errors import (
     UnknownTopic,
 )
 from delta_log.types import DataFile
-from jobs import compaction, key_compaction, retention
+from jobs import checkpoint, compaction, key_compaction, retention, vacuum
 from jobs.command import milliseconds
 from jobs.compaction import plan_tasks
 from jobs.engine import LocalEngine, open_engine
@@ -363,6 +363,24 @@ def test_the_root_may_be_named_by_a_variable(root: Path, capsys, monkeypatch: py
     monkeypatch.setenv("LAKELOG_DATA", str(root))
     code, summary, _, _ = call(capsys, compaction, "--all", "--dry-run")
     assert (code, summary["root"]) == (0, str(root))
+
+
+def test_a_summary_says_who_worked_and_not_who_might_have(root: Path, capsys):
+    """Spark is not started for what this process does by itself, whoever was asked for."""
+    for job in (retention, compaction):
+        capsys.readouterr()
+        assert job.main(["--data", str(root), "--all", "--engine", "spark", "--dry-run"]) == 0
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["engine"] == "local"
+
+
+@pytest.mark.parametrize("job", [vacuum, checkpoint])
+@pytest.mark.parametrize("option", [["--engine", "spark"], ["--master", "spark://nowhere"]])
+def test_a_job_without_work_for_executors_has_no_options_for_them(job, option: list[str], root: Path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        job.main(["--data", str(root), "--all", *option])
+    assert (ended.value.code, "unrecognized arguments" in capsys.readouterr().err) == (2, True)
+    assert job.main(["--data", str(root), "--all"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["engine"] == "local"
 
 
 @pytest.mark.parametrize("job", [retention, compaction])
