@@ -111,6 +111,7 @@ class Job:
 
 def build_parser(job: Job) -> argparse.ArgumentParser:
     parser = JobParser(prog=f"python -m jobs.{job.name}", description=job.summary, allow_abbrev=False)
+    parser.missing = _missing
     add_options(parser, job.name, spark=job.spark)
     add_topics(parser)
     if job.spark:
@@ -123,6 +124,10 @@ def build_parser(job: Job) -> argparse.ArgumentParser:
     return parser
 
 
+def _missing(options: argparse.Namespace) -> str:
+    return "" if options.data else f"--data, or the variable {DATA_VARIABLE}, must name the root"
+
+
 def run_job(
     job: Job,
     argv: Sequence[str] | None = None,
@@ -133,8 +138,6 @@ def run_job(
     """Run a job; returns its exit code. Wrong options end the process with 2, as argparse does it."""
     parser = build_parser(job)
     options = parser.parse_args(argv)
-    if not options.data:
-        parser.error(f"--data, or the variable {DATA_VARIABLE}, must name the root")
     summary = Summary(job.name, options.data, "local", options.dry_run)
     problems: dict[str, BaseException] = {}
 
