@@ -243,18 +243,18 @@ class _Sending:
                 return
 
     def _send_some(self, send_one: Callable[[bytes], RecordFuture], lines: list[bytes]) -> int:
-        """How many there was room for."""
-        from lakelog.errors import BufferFull, Refused
+        """How many there was room for, or a server for that says how many partitions there are."""
+        from lakelog.errors import NotAvailable, Refused
 
         begun: list[RecordFuture] = []
         self._waiting.append(begun)
         try:
             # No loop of ours for each line: it would take a third of the time.
             begun.extend(map(send_one, lines))
-        except BufferFull:
-            if any(name == "max.block.ms" for name, _ in self._args.property):
+        except NotAvailable as error:
+            if not error.retriable or any(name == "max.block.ms" for name, _ in self._args.property):
                 raise
-            self._look()
+            self._look(waiting=1)
         except (ValueError, Refused) as error:
             number = self._sent + 1
             deliver(self._producer, self._look)
@@ -263,9 +263,9 @@ class _Sending:
             raise self._failure(number, str(error), code) from error
         return len(begun)
 
-    def _look(self) -> None:
+    def _look(self, waiting: int = 0) -> None:
         self._settle()
-        self._watch.look(self._decided, self._sent)
+        self._watch.look(self._decided, self._sent + waiting)
 
     def _sender(self, read: Callable[[bytes], Line]) -> Callable[[bytes], RecordFuture]:
         """What sends a line."""

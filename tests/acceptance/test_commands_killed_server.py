@@ -8,6 +8,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from lakelog import Admin
 from tests.support.server_commands import Running, call_command, start_command
 from tests.support.serving import serving, wait_for
@@ -76,15 +78,23 @@ def test_who_writes_to_a_server_that_is_killed_learns_that_soon_and_how_much_is_
             assert end_of(server.url, topic) >= certain[topic]
 
 
-def test_a_server_that_comes_back_is_waited_for_and_nothing_is_lost(tmp_path: Path):
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--key-separator=:", "--property", "partitioner=murmur2", "--property", "metadata.max.age.ms=0"),
+    ],
+    ids=["plain", "asks for partitions"],
+)
+def test_a_server_that_comes_back_is_waited_for_and_nothing_is_lost(tmp_path: Path, options: tuple[str, ...]):
     with serving(tmp_path) as server:
         url, port = server.url, server.port
         assert call_command(url, "topics", "create", "orders", "--partitions", "1").code == 0
-        with start_command(url, "produce", "orders") as writer:
-            writer.give(b"first\n")
+        with start_command(url, "produce", "orders", *options) as writer:
+            writer.give(b"k:first\n")
             wait_for(lambda: end_of(url, "orders"), "a record")
             server.kill()
-            writer.give(b"second\n")
+            writer.give(b"k:second\n")
             assert writer.process.stderr is not None
             assert writer.process.stderr.readline().endswith(b"; it is waited for\n")
             with serving(tmp_path, port=port):
