@@ -26,6 +26,7 @@ from jobs.outcome import Summary, Unfinished
 from jobs.own_session import OpenSession
 from jobs.progress import Progress
 from jobs.reaching import reached
+from jobs.versions import check_spark, find_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -170,6 +171,7 @@ def run_stream_job(
 
 def _work(job: StreamJob, run: StreamRun) -> None:
     """What the source refuses is told as what it means for the run."""
+    check_spark(find_spark())
     from jobs.source.errors import InvalidOption, NotReadable, SourceError, UnknownTopics  # noqa: PLC0415 - needs Spark
 
     try:

@@ -19,6 +19,7 @@ from jobs.source.columns import check_schema, spark_schema
 from jobs.source.declared import BATCH, STREAM
 from jobs.source.errors import InvalidOption
 from jobs.source.options import ReadOptions, notes_on, parse_options, parse_write_options, wants_headers
+from jobs.versions import check_spark
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -72,5 +73,9 @@ class LakelogSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Have a session know the format `lakelog`. Once for each session; again does no harm."""
+    """Have a session know the format `lakelog`. Once for each session; again does no harm.
+
+    NotAvailable where Spark is too old.
+    """
+    check_spark(spark.version)
     spark.dataSource.register(LakelogSource)

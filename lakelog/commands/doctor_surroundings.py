@@ -17,7 +17,7 @@ import httpx
 from lakelog import __version__
 from lakelog.commands.doctor_findings import Finding, decide_clock
 
-__all__ = ["decide_java", "examine_packages", "examine_server", "examine_spark", "pinned"]
+__all__ = ["decide_java", "decide_runtime", "examine_packages", "examine_server", "examine_spark", "pinned"]
 
 _ANSWER_S: Final = 10.0
 _OLDEST_JAVA: Final = 17
@@ -78,9 +78,23 @@ def examine_spark(*, needed: bool) -> list[Finding]:
     """What is missing is a failure only where it is needed; jobs with `--engine local` need none of it."""
     runtime = os.environ.get("DATABRICKS_RUNTIME_VERSION")
     if runtime:
-        return [Finding("Spark", "ok", f"the cluster brings it, with Databricks Runtime {runtime}")]
+        from jobs.versions import find_spark
+
+        return [decide_runtime(runtime, find_spark())]
     packages = _examine_pyspark(needed)
     return [decide_java(_ask_java(), needed=needed), packages, *([_examine_jars()] if packages.state == "ok" else [])]
+
+
+def decide_runtime(runtime: str, spark: str | None) -> Finding:
+    """`spark` is the version of the one that a cluster brings; None where nobody says it."""
+    from jobs.versions import OLDEST, is_too_old
+
+    said = f"the cluster brings it, with Databricks Runtime {runtime}{f': {spark}' if spark else ''}"
+    if spark is None or not is_too_old(spark):
+        return Finding("Spark", "ok", said)
+    oldest = ".".join(map(str, OLDEST))
+    cure = f"for consume, materialize and format('lakelog') take a runtime with Spark {oldest}; other jobs run"
+    return Finding("Spark", "warning", said, cure)
 
 
 def decide_java(said: str | None, *, needed: bool) -> Finding:

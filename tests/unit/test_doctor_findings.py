@@ -20,7 +20,7 @@ from lakelog.commands.doctor_findings import (
     show_lines,
     worst_of,
 )
-from lakelog.commands.doctor_surroundings import decide_java, pinned
+from lakelog.commands.doctor_surroundings import decide_java, decide_runtime, pinned
 
 OK, WARNING, FAILED = (Finding("a check", state, "said", "cure") for state in ("ok", "warning", "failed"))
 DEBIAN = 'openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment\n'
@@ -66,6 +66,15 @@ def test_room_is_enough_scarce_or_too_little():
 def test_java_must_be_17_or_newer_where_it_is_needed(said: str | None, state: str):
     assert decide_java(said, needed=False).state == state
     assert decide_java(said, needed=True).state == {"ok": "ok", "warning": "failed"}[state]
+
+
+@pytest.mark.parametrize(
+    ("spark", "state"), [("4.2.0", "ok"), ("4.10.1", "ok"), ("5.0.0", "ok"), (None, "ok"), ("4.0.0", "warning")]
+)
+def test_a_cluster_whose_spark_is_too_old_for_streams_is_told_so(spark: str | None, state: str):
+    found = decide_runtime("17.3", spark)
+    assert (found.state, "Databricks Runtime 17.3" in found.said) == (state, True)
+    assert ("Spark 4.2" in found.cure) == (state == "warning")
 
 
 def test_pins_are_read_from_the_metadata_of_the_package():
