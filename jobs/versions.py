@@ -14,7 +14,7 @@ OLDEST: Final = (4, 2)
 
 
 def find_spark() -> str | None:
-    """The version of what is imported, which on a cluster need not be installed as a package; None where there is none."""
+    """The version of what is imported, which on a cluster is not always a package; None where there is none."""
     try:
         from pyspark import __version__  # noqa: PLC0415 - a job without Spark must not need it
     except ImportError:
