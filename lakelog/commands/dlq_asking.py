@@ -12,15 +12,19 @@ from urllib.parse import quote
 import msgspec
 
 from lakelog.commands.dlq_letters import REPLAYS, Letter, Polled, as_record, read_letter
+from lakelog.errors import LakelogError, OutcomeUnknown
 from lakelog.terminal.clients import CLIENT_ID
 from lakelog.topics.settings import AdminSettings
-from lakelog.transport.asking import Declined, Heeded, Question, ask, run
+from lakelog.transport.asking import Declined, Heeded, Patience, Question, ask, run
 from lakelog.transport.exchange import Request
 from lakelog.transport.http import HttpTransport
 
 _V2: Final = "application/vnd.kafka.v2+json"
 _BINARY: Final = "application/vnd.kafka.binary.v2+json"
 _AT_ONCE: Final = 500
+_LEAVING: Final = "leaving the group of replays"
+#: How long the farewell of one that failed may take.
+_LAST_S: Final = 1.0
 _SETTINGS: Final = {"client.id": CLIENT_ID, "retries": 3, "default.api.timeout.ms": 15_000}
 
 _read = msgspec.json.Decoder(list[Polled]).decode
@@ -80,8 +84,14 @@ class Letters:
             places = [{"topic": self._topic, "partition": number} for number in range(partitions)]
             self._post("asking for the letters", f"{path}/assignments", {"partitions": places})
             yield Replay(self, path, to)
-        finally:
-            self._ask("leaving the group of replays", Request("DELETE", path))
+        except BaseException:
+            # Why it ended is what counts; whom nobody sees leave is forgotten in time.
+            with contextlib.suppress(LakelogError):
+                self._ask(
+                    _LEAVING, Request("DELETE", path), self._patience._replace(total_s=_LAST_S, request_s=_LAST_S)
+                )
+            raise
+        self._ask(_LEAVING, Request("DELETE", path))
 
     def poll(self, path: str) -> list[Letter]:
         """Of a replay; none when there are no more."""
@@ -108,9 +118,9 @@ class Letters:
     def _post(self, what: str, path: str, body: object) -> Heeded:
         return self._ask(what, Request("POST", path, {"Content-Type": _V2}, msgspec.json.encode(body)))
 
-    def _ask(self, what: str, request: Request) -> Heeded:
+    def _ask(self, what: str, request: Request, patience: Patience | None = None) -> Heeded:
         try:
-            return run(ask(Question(what, request), self._patience), self._transport)
+            return run(ask(Question(what, request), patience or self._patience), self._transport)
         except Declined as declined:
             raise declined.fault.error from None
 
@@ -136,5 +146,8 @@ class Replay:
     def send(self, letter: Letter, partition: int | None) -> Any:
         """Stored, then noted: whoever dies in between sends it again, and it is stored once."""
         place = self._letters.send(letter, self._to, partition)
-        self._letters.passed(self._path, letter)
+        try:
+            self._letters.passed(self._path, letter)
+        except LakelogError as error:
+            raise OutcomeUnknown("noting that a letter was sent", error) from None
         return place

@@ -25,6 +25,7 @@ __all__ = [
     "UNUSABLE",
     "WRONG_ROOT",
     "Failure",
+    "done_in_part",
     "exit_code_of",
     "one_sentence",
     "show_failure",
@@ -201,6 +202,13 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, Failure):
         return error.exit_code
     return _BY_CODE.get(getattr(error, "code", ""), (FAILED, ""))[0]
+
+
+def done_in_part(error: BaseException, done: str) -> Failure:
+    """The same error, behind something that was done: what promises that nothing was changed would not be true."""
+    code = exit_code_of(error)
+    exit_code = UNKNOWN if code in NOTHING_CHANGED else code
+    return Failure(str(error).rstrip("."), done, exit_code=exit_code, code=getattr(error, "code", ""))
 
 
 def one_sentence(error: BaseException) -> str:

@@ -106,6 +106,13 @@ def test_a_group_is_deleted_and_then_unknown(server: Server, group: str):
         assert "`lakelog groups list` names the groups there are" in ended.sentence
 
 
+def test_groups_that_were_deleted_before_something_fails_are_said(server: Server, group: str):
+    ended = groups(server, "delete", group, "absent", "never")
+    assert (ended.code, ended.text) == (4, f"{group}: deleted\n")
+    assert "absent" in ended.sentence
+    assert ended.sentence.endswith(f"; {group} deleted before that\n")
+
+
 def test_a_group_with_members_is_left_as_it_is(server: Server, group: str):
     with start_command(server.url, "consume", "orders", "--group", group, "--follow") as reader:
         assert reader.line() == b"x\n"

@@ -160,6 +160,14 @@ def test_what_cannot_be_ends_with_its_code_and_one_sentence_or_object(
     assert says in f"{failure['message']}; {failure['hint']}"
 
 
+def test_what_was_deleted_before_something_fails_is_said_and_is_no_failure_that_changed_nothing(server: Server):
+    done(server, "create", "first-gone")
+    ended = topics(server, "delete", "first-gone", "absent", "never")
+    assert (ended.code, ended.text) == (4, "first-gone: deleted\n")
+    assert "absent" in ended.sentence
+    assert ended.sentence.endswith("; first-gone deleted before that\n")
+
+
 def test_no_partition_is_taken_away(server: Server):
     done(server, "create", "fewer", "--partitions", "3")
     ended = topics(server, "add-partitions", "fewer", "--partitions", "2")

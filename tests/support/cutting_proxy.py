@@ -32,7 +32,7 @@ DEADLINE_S = 30.0
 BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 20\r\n\r\n<html>a proxy</html>"
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """One side has closed."""
 
 
@@ -101,7 +101,7 @@ class CuttingProxy:
                     self._start(self._serve, client, target)
 
     def _serve(self, client: socket.socket, target: tuple[str, int]) -> None:
-        with self._open(client), contextlib.suppress(OSError, _Ended):
+        with self._open(client), contextlib.suppress(OSError, Ended):
             server = socket.create_connection(target, DEADLINE_S)
             with self._open(server):
                 left = [b"", b""]
@@ -139,7 +139,7 @@ class CuttingProxy:
 
     def _come_late(self, request: bytes) -> None:
         self._stopped.wait(self._late_s)
-        with contextlib.suppress(OSError, _Ended):
+        with contextlib.suppress(OSError, Ended):
             if self.target is not None:
                 server = socket.create_connection(self.target, DEADLINE_S)
                 with self._open(server):
@@ -165,7 +165,7 @@ class CuttingProxy:
             reset = self._chance.random() < 0.5
         if reset:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        raise _Ended
+        raise Ended
 
     @contextlib.contextmanager
     def _open(self, opened: socket.socket) -> Generator[None]:
@@ -222,5 +222,5 @@ def _read_chunks(source: socket.socket, data: bytes, at: int) -> tuple[bytes, by
 def _more(source: socket.socket) -> bytes:
     piece = source.recv(1 << 16)
     if not piece:
-        raise _Ended
+        raise Ended
     return piece

@@ -15,7 +15,7 @@ from lakelog.commands.bench.figures import say_figures, sum_up
 from lakelog.commands.produce_watch import LOOK_MS, Watch, deliver
 from lakelog.terminal.arguments import add_output, add_server, name_and_value, positive
 from lakelog.terminal.clients import CLIENT_ID, open_admin
-from lakelog.terminal.exits import NOTHING_CHANGED, UNKNOWN, Failure, exit_code_of
+from lakelog.terminal.exits import Failure, done_in_part
 from lakelog.terminal.progress import Progress
 from lakelog.terminal.showing import write_thing
 
@@ -151,8 +151,6 @@ class _Heard:
     def failure(self, error: LakelogError) -> Failure | LakelogError:
         """With how many are stored, where any was sent."""
         stored, sent = len(self.latencies), self.told + len(self.sent)
-        code = exit_code_of(error)
         if not stored and not self._in_doubt:
             return error
-        counted = f"{stored:,} of the {sent:,} records that were sent are stored for certain"
-        return Failure(str(error).rstrip("."), counted, exit_code=UNKNOWN if code in NOTHING_CHANGED else code)
+        return done_in_part(error, f"{stored:,} of the {sent:,} records that were sent are stored for certain")

@@ -10,7 +10,7 @@ from lakelog.commands.dlq_asking import Letters, Replay
 from lakelog.commands.dlq_letters import Letter, Wanted, add_filters, wanted_by
 from lakelog.terminal.arguments import add_output, add_server
 from lakelog.terminal.clients import open_admin
-from lakelog.terminal.exits import IN_THE_WAY, Failure
+from lakelog.terminal.exits import IN_THE_WAY, UNKNOWN, Failure, done_in_part, exit_code_of
 from lakelog.terminal.showing import write_rows
 
 if TYPE_CHECKING:
@@ -33,7 +33,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    wanted, left_out, rows = wanted_by(args), 0, list[tuple[Any, ...]]()
+    from lakelog.errors import LakelogError
+
+    rows: list[tuple[Any, ...]] = []
+    try:
+        left_out = _replay(args, rows)
+    except LakelogError as error:
+        sent = sum(row[-1] for row in rows)
+        if not sent and exit_code_of(error) != UNKNOWN:
+            raise
+        counted = f"letters sent before that: {sent}; run it again, what was sent is not sent twice"
+        raise done_in_part(error, counted) from None
+    finally:
+        if rows or sys.exc_info()[0] is None:
+            write_rows(args.output, _NAMES, rows, sys.stdout)
+    if left_out:
+        raise Failure(
+            f"{left_out} letters were too large to be kept whole",
+            "read them where they come from",
+            exit_code=IN_THE_WAY,
+        )
+    return 0
+
+
+def _replay(args: argparse.Namespace, rows: list[tuple[Any, ...]]) -> int:
+    """Fills `rows` as it goes; how many could not be sent, as they are not whole."""
+    wanted, left_out = wanted_by(args), 0
     with open_admin(args.server) as admin, Letters(args.server, args.dead_letters) as letters:
         partitions = admin.describe_topic(args.dead_letters).partitions
         for to in [args.to] if args.to is not None else _origins(admin, letters, args.dead_letters, wanted):
@@ -48,14 +73,7 @@ def run(args: argparse.Namespace) -> int:
                         partition = letter.number("partition") if to == letter.topic else None
                         partition = None if partition is None or partition >= there else partition
                         rows.append(_send(replay, letter, to, partition, dry_run=args.dry_run))
-    write_rows(args.output, _NAMES, rows, sys.stdout)
-    if left_out:
-        raise Failure(
-            f"{left_out} letters were too large to be kept whole",
-            "read them where they come from",
-            exit_code=IN_THE_WAY,
-        )
-    return 0
+    return left_out
 
 
 def _send(replay: Replay, letter: Letter, to: str, partition: int | None, *, dry_run: bool) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ import sys
 
 from lakelog.terminal.arguments import add_output, add_server
 from lakelog.terminal.clients import open_admin
+from lakelog.terminal.exits import done_in_part
 from lakelog.terminal.showing import write_json
 
 
@@ -18,9 +19,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lakelog.errors import LakelogError
+
+    gone: list[str] = []
     with open_admin(args.server) as admin:
         for group in args.groups:
-            admin.delete_group(group)
+            try:
+                admin.delete_group(group)
+            except LakelogError as error:
+                if gone:
+                    raise done_in_part(error, f"{', '.join(gone)} deleted before that") from None
+                raise
+            gone.append(group)
             if args.output == "json":
                 write_json(["group", "deleted"], [(group, True)], sys.stdout)
             else:

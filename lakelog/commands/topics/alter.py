@@ -7,7 +7,7 @@ import sys
 
 from lakelog.terminal.arguments import add_output, add_server, name_and_value
 from lakelog.terminal.clients import open_admin
-from lakelog.terminal.exits import CALLED_WRONGLY, Failure
+from lakelog.terminal.exits import CALLED_WRONGLY, Failure, done_in_part
 from lakelog.terminal.showing import write_rows
 
 
@@ -26,13 +26,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lakelog.errors import LakelogError
+
     changes = dict(args.config) | dict.fromkeys(args.delete_config)
     if not changes:
         raise Failure("there is nothing to change", "give --config or --delete-config", exit_code=CALLED_WRONGLY)
     with open_admin(args.server) as admin:
         before = admin.describe_configs(args.topic)
         admin.alter_configs(args.topic, changes)
-        after = admin.describe_configs(args.topic)
+        try:
+            after = admin.describe_configs(args.topic)
+        except LakelogError as error:
+            raise done_in_part(error, f"the settings of {args.topic} were changed before that") from None
     rows = [(name, before[name].value, after[name].value, after[name].is_default) for name in changes if name in after]
     write_rows(args.output, ["name", "before", "after", "default"], rows, sys.stdout)
     return 0

@@ -7,6 +7,7 @@ import sys
 
 from lakelog.terminal.arguments import add_output, add_server
 from lakelog.terminal.clients import open_admin
+from lakelog.terminal.exits import done_in_part
 from lakelog.terminal.showing import write_json
 
 
@@ -19,17 +20,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lakelog.errors import UnknownTopic
+    from lakelog.errors import LakelogError, UnknownTopic
 
+    gone: list[str] = []
     with open_admin(args.server) as admin:
         for topic in args.topics:
+            deleted = False
             try:
                 admin.delete_topic(topic)
+                gone.append(topic)
                 deleted = True
-            except UnknownTopic:
-                if not args.if_exists:
+            except LakelogError as error:
+                if not (args.if_exists and isinstance(error, UnknownTopic)):
+                    if gone:
+                        raise done_in_part(error, f"{', '.join(gone)} deleted before that") from None
                     raise
-                deleted = False
             if args.output == "json":
                 write_json(["topic", "deleted"], [(topic, deleted)], sys.stdout)
             else:
