@@ -24,7 +24,7 @@ COMPILED := PYTHONDONTWRITEBYTECODE=
 # An option with the value of a variable, if that was given to make itself: who has a PORT in his shell means another.
 named = $(if $(filter command,$(firstword $(origin $1))),$2='$($1)')
 
-# What `make long` runs, and how long unless the environment says otherwise: LAKELOG_TOGETHER_S=600 make long
+# What `make long` runs, and how much of it, unless the environment has the name, behind LAKELOG_, with another number.
 LONG := $(addprefix tests/,spark/test_jobs_together.py spark/test_jobs_exactly_once.py \
 	acceptance/test_exactly_once_copy.py acceptance/test_client_transactions_kill.py acceptance/test_client_producer_kill.py \
 	acceptance/test_client_consumer_kill.py powercut/test_loop_image.py powercut/test_power_cut.py \
