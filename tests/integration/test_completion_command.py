@@ -1,7 +1,8 @@
-"""`lakelog completion`: what it prints has a real bash complete our words, and has all of them for other shells."""
+"""`lakelog completion`: what it prints has real shells complete our words; bash is everywhere, others may be."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -25,6 +26,19 @@ COMP_CWORD=$(( $# - 1 ))
 _lakelog
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+#: What shows choices to a person is put to print them; all else is zsh's own.
+ASK_ZSH = """
+compdef() { :; }
+_describe() { print -rl -- ${(P)2}; }
+compadd() { shift; print -rl -- "$@"; }
+_files() { print -r -- A FILE; }
+source $1
+shift
+words=("$@")
+CURRENT=$#
+_lakelog
+"""
+ASK_FISH = "source $argv[1]; complete -C $argv[2]"
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +129,61 @@ def test_the_script_for_zsh_has_a_grammar_that_it_shares_with_bash(capsys: pytes
     main(["completion", "zsh"])
     read = subprocess.run(["bash", "-n"], input=capsys.readouterr().out, capture_output=True, text=True, check=False)
     assert (read.returncode, read.stderr) == (0, "")
+
+
+def said_by(shell: str, capsys: pytest.CaptureFixture[str], folder: Path) -> Path:
+    assert main(["completion", shell]) == 0
+    file = folder / f"lakelog.{shell}"
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    return file
+
+
+def run_shell(folder: Path, *words: object) -> str:
+    """With a `lakelog` that knows two topics."""
+    program = folder / "lakelog"
+    program.write_text('#!/bin/sh\n[ "$1 $2" = "completion topics" ] && printf "orders\\npayments\\n"\n')
+    program.chmod(0o755)
+    env = environment() | {"HOME": str(folder)}
+    env["PATH"] = f"{folder}:{env['PATH']}"
+    ended = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, env=env, cwd=folder)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+def test_zsh_itself_where_it_is_installed_completes_our_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The tests above do without."""
+    zsh, file = shutil.which("zsh"), said_by("zsh", capsys, tmp_path)
+    if zsh is None:
+        return
+
+    def found(*words: str) -> set[str]:
+        said = run_shell(tmp_path, zsh, "-f", "-c", ASK_ZSH, "zsh", file, "lakelog", *words)
+        return {line.partition(":")[0] for line in said.splitlines()}
+
+    assert set(COMMANDS) | {"--version", "--help", "--debug"} <= found("")
+    assert found("topics", "") >= set(dict(COMMANDS["topics"].commands))
+    assert {"bash", "zsh", "fish", "topics"} <= found("completion", "")
+    assert found("--debug", "topics", "list", "--output", "") == {"text", "json"}
+    assert {"orders", "payments", "--follow"} <= found("consume", "")
+    assert "orders" not in found("consume", "--")
+    assert found("check", "--data", "") == {"A FILE"}
+
+
+def test_fish_itself_where_it_is_installed_completes_our_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The tests above do without."""
+    fish, file = shutil.which("fish"), said_by("fish", capsys, tmp_path)
+    if fish is None:
+        return
+
+    def found(line: str) -> set[str]:
+        said = run_shell(tmp_path, fish, "--no-config", "-c", ASK_FISH, file, line)
+        return {each.partition("\t")[0] for each in said.splitlines()}
+
+    assert found("lakelog ") == set(COMMANDS)
+    assert {"--version", "--help", "--debug"} <= found("lakelog --")
+    assert found("lakelog se") == {"serve", "selftest"}
+    assert found("lakelog topics ") == set(dict(COMMANDS["topics"].commands))
+    assert {"bash", "zsh", "fish", "topics"} <= found("lakelog completion ")
+    assert found("lakelog --debug topics list --output ") == {"text", "json"}
+    assert found("lakelog consume ") == {"orders", "payments"}
+    assert found("lakelog check --data l") == {"lakelog", "lakelog.fish"}
