@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from delta_log.conflicts import TOPIC_ID
 from delta_log.operators.agreement import check_connection
 from delta_log.operators.cutting import Cut, TableCut
 from delta_log.operators.journal_look import JournalLook
 from delta_log.topic_plans import DELETED, PARTITIONS
+
+#: Tables that have a line in what is printed.
+_NAMED: Final = 20
 
 
 class FileToCopy(NamedTuple):
@@ -85,19 +88,21 @@ class BackupReport:
     def exit_code(self) -> int:
         return 0 if self.complete else 1
 
+    @property
+    def summary(self) -> str:
+        files, size = sum(table.copied for table in self.tables), sum(table.size for table in self.tables)
+        would = "would be copied" if self.dry_run else "copied"
+        return f"{self.location} {would} to {self.target}: {len(self.tables)} tables, {files} files, {size} bytes"
+
     def __str__(self) -> str:
-        lines = [str(table) for table in self.tables]
+        """Of many tables those of which most is copied have a line, and all that is not in it."""
+        most = sorted(self.tables, key=lambda table: table.size, reverse=True)[:_NAMED]
+        lines = [str(table) for table in self.tables if table in most]
+        lines += [f"and {len(self.tables) - _NAMED} tables more"] if len(self.tables) > _NAMED else []
         lines += [f"not in it: {name}: {why}" for name, why in self.left_out]
         lines += [f"not in it: {path}: it is missing" for path in self.missing]
         lines += [f"not in it: {what}" for what in self.damage]
-        files, size = sum(table.copied for table in self.tables), sum(table.size for table in self.tables)
-        would = "would be copied" if self.dry_run else "copied"
-        return "\n".join(
-            [
-                *lines,
-                f"{self.location} {would} to {self.target}: {len(self.tables)} tables, {files} files, {size} bytes",
-            ]
-        )
+        return "\n".join([*lines, self.summary])
 
 
 def expected_ends(table: TableCut, journal: JournalLook) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lakelog.commands.copying import add_copy, copy_place, show_copy, watched
+from lakelog.commands.copying import add_copy, copy_place, plan_lines, show_copy, watched
 from lakelog.commands.rooted import add_root, find_root
 from lakelog.commands.verbs import Watching, add_dry_run, end_with, tell, tell_plan
 from lakelog.terminal.arguments import add_output
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         report = backup(source, target, with_journal=journal, dry_run=True)
     except InvalidRequest as error:
         raise Failure(str(error), "name an empty place, or an earlier backup", exit_code=IN_THE_WAY) from None
-    tell_plan(args, str(report).splitlines())
+    tell_plan(args, plan_lines(args, report))
     if not args.dry_run:
         with Watching(sys.stderr) as watching:
             report = backup(source, target, with_journal=journal, progress=watched(watching))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from delta_log.places import Location
     from lakelog.commands.verbs import Watching
 
-__all__ = ["add_copy", "copy_place", "show_copy", "watched"]
+__all__ = ["add_copy", "copy_place", "plan_lines", "show_copy", "watched"]
 
 
 def add_copy(parser: argparse.ArgumentParser, text: str) -> None:
@@ -37,6 +37,11 @@ def watched(watching: Watching) -> Callable[[BackupProgress], None]:
         watching.say(f"{step.files} of {step.all_files} files, {step.size:,} of {step.all_bytes:,} bytes: {step.path}")
 
     return say
+
+
+def plan_lines(args: argparse.Namespace, plan: BackupReport) -> list[str]:
+    """Where it is carried out at once, the lines of its tables follow when that is done."""
+    return str(plan).splitlines() if args.dry_run else [plan.summary]
 
 
 def show_copy(report: BackupReport) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from lakelog.commands.copying import add_copy, copy_place, show_copy, watched
+from lakelog.commands.copying import add_copy, copy_place, plan_lines, show_copy, watched
 from lakelog.commands.rooted import DATA_VARIABLE, DEFAULT_DATA
 from lakelog.commands.verbs import Watching, add_dry_run, end_with, tell, tell_plan
 from lakelog.terminal.arguments import add_output
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         if error.root != copy.store.location:
             raise
         raise Failure(str(error), "name a backup", exit_code=WRONG_ROOT, code=error.code) from None
-    tell_plan(args, str(report).splitlines())
+    tell_plan(args, plan_lines(args, report))
     if not args.dry_run:
         with Watching(sys.stderr) as watching:
             report = restore(copy, target, progress=watched(watching))

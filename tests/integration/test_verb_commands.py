@@ -149,6 +149,17 @@ def test_a_backup_of_a_running_server_is_restored_and_sound(tmp_path: Path):
         assert roots.read_values(log) == [b"%d" % number for number in range(10)]
 
 
+def test_a_copy_says_before_how_much_it_is_and_once_behind_it_what_is_in_it(sound: Path, tmp_path: Path):
+    copy, restored = tmp_path / "copy", tmp_path / "restored"
+    for words in (("backup", copy, "--data", sound), ("restore", copy, "--data", restored)):
+        planned = call_main(*words, "--dry-run").out.splitlines()
+        plan, *tables, copied = call_main(*words).out.splitlines()
+        assert planned[-1] == plan
+        assert plan.removeprefix("plan: ") == copied.replace(" copied to ", " would be copied to ")
+        assert [line.removeprefix("plan: ") for line in planned[:-1]] == tables
+        assert [line.partition(":")[0] for line in tables] == ["__producers", "__readers", "orders"]
+
+
 def test_what_is_there_is_never_replaced_by_a_copy(sound: Path, tmp_path: Path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("kept")

@@ -11,6 +11,8 @@ from delta_log.checkpoint import encode_checkpoint
 from delta_log.frames import HEADER_SIZE
 from delta_log.journal_doubts import TableEnds
 from delta_log.lost_ranges import LostRange, count_within, merge_ranges, read_lost, subtract, write_lost
+from delta_log.operators.backup_report import BackupReport, TableCopy
+from delta_log.operators.checking import CheckPlan
 from delta_log.operators.cutting import choose_version, state_of
 from delta_log.operators.findings import CheckReport, damage, note, seen_twice, waste
 from delta_log.operators.journal_cures import plan_settling
@@ -194,6 +196,28 @@ def test_a_report_prints_a_line_for_each_finding_and_a_verdict():
         "root: DAMAGED; 1 tables, 2 files, 3 records, 4 bytes; 1 damage, 1 waste, 1 note",
     ]
     assert report.exit_code == 1
+
+
+def test_of_a_thousand_tables_a_copy_prints_those_of_which_most_is_copied_and_all_that_is_not_in_it():
+    tables = tuple(
+        TableCopy(f"t{at:03}", 1, (0,), (at,), 0, 1, 1, (at * 7) % 1000, deleted=False) for at in range(1000)
+    )
+    missing = tuple(f"file-{at}" for at in range(30))
+    report = BackupReport("root", "copy", tables, (("left", "why"),), missing, (), dry_run=False)
+    *shown, more, left = str(report).splitlines()[:22]
+    assert sorted(int(line.partition(" bytes")[0].rpartition("(")[2]) for line in shown) == list(range(980, 1000))
+    assert shown == sorted(shown)
+    assert (more, left) == ("and 980 tables more", "not in it: left: why")
+    assert str(report).splitlines()[22:-1] == [f"not in it: {file}: it is missing" for file in missing]
+    assert str(report).splitlines()[-1] == "root copied to copy: 1000 tables, 1000 files, 499500 bytes"
+
+
+def test_a_check_names_no_more_tables_than_a_line_has_room_for():
+    names = tuple(f"t{at}" for at in range(21))
+    assert str(CheckPlan("root", names[:20])).endswith("t18, t19); change nothing")
+    assert str(CheckPlan("root", names)).endswith(
+        "all of 21 tables (t0, " + ", ".join(names[1:20]) + ", …); change nothing"
+    )
 
 
 def test_an_entry_of_ours_that_lost_its_last_line_is_bad_though_it_can_be_read():
