@@ -1,42 +1,19 @@
 """The Spark session of the jobs, where no cluster brings one.
 
-It knows which Spark settings a topic's tables need and where the Delta jars come from: by coordinates,
-through the machine's own resolver settings, into a cache folder of the project's. It must not know what a job
-does with the session. On Databricks none of this applies: the cluster's session has Spark and Delta already.
+It knows which Spark settings a topic's tables need, and into which folder Delta's jars come. It must not know what a
+job does with the session. On Databricks none of this applies: the cluster's session has Spark and Delta already.
 """
 
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from pyspark.sql import SparkSession
 
+from jobs.jars import DELTA_JARS, EXCLUDED_JARS, fetched_by_one
+
 __all__ = ["build_session", "plan_settings"]
-
-DELTA_JARS: Final = ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0")
-
-# The two jars above are all that Delta needs beside Spark's own; without these excludes the resolver brings
-# 33, a second Hadoop and a second parquet among them.
-EXCLUDED_JARS: Final = (
-    "org.apache.*:*",
-    "com.fasterxml.*:*",
-    "com.github.*:*",
-    "com.google.*:*",
-    "commons-pool:*",
-    "io.airlift:*",
-    "io.unitycatalog:*",
-    "io.delta:delta-kernel*",
-    "javax.*:*",
-    "org.locationtech.*:*",
-    "org.roaringbitmap:*",
-    "org.slf4j:*",
-    "org.xerial.*:*",
-    "org.antlr:*",
-    "org.scala-lang:*",
-    "org.codehaus.*:*",
-)
 
 
 def plan_settings(*, cache_dir: Path, cores: int, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -84,6 +61,7 @@ def build_session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with fetched_by_one(Path(settings["spark.jars.ivy"]), settings["spark.jars.packages"].split(",")):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -117,12 +117,10 @@ def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - what the whole 
 
 def _examine_jars() -> Finding:
     """Spark's resolver keeps them under these names once it has fetched them."""
-    from jobs.session import DELTA_JARS
+    from jobs.jars import absent_jars, jar_folder
 
-    folder = Path(os.environ.get("LAKELOG_CACHE") or ".cache").absolute() / "ivy" / "jars"
-    absent = [
-        jar for jar in DELTA_JARS if not (folder / f"{'_'.join(jar.split(':')[:2])}-{jar.split(':')[2]}.jar").exists()
-    ]
+    ivy = Path(os.environ.get("LAKELOG_CACHE") or ".cache").absolute() / "ivy"
+    folder, absent = jar_folder(ivy), absent_jars(ivy)
     if not absent:
         return Finding("jars of Delta", "ok", f"in {folder}")
     cure = "nothing, where this machine may fetch packages: Spark does at its first start; else copy them there"

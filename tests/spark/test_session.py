@@ -1,5 +1,7 @@
 """The session reads what delta-rs wrote: the least that every job stands on."""
 
+import os
+import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +10,8 @@ import pyarrow as pa
 from chispa import assert_df_equality
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
+
+from tests.architecture.project_files import ROOT
 
 ROWS = [
     (0, 0, datetime(2026, 1, 1, tzinfo=UTC), b"key", b"value"),
@@ -24,6 +28,12 @@ ARROW_SCHEMA = pa.schema(
     ]
 )
 SPARK_SCHEMA = "partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
+STARTS = """
+import sys
+from pathlib import Path
+from jobs.session import build_session
+build_session("new here", master="local[1]", cache_dir=Path(sys.argv[1])).stop()
+"""
 
 
 def test_spark_reads_a_partitioned_delta_table_as_it_was_written(spark: SparkSession, tmp_path: Path):
@@ -40,3 +50,11 @@ def test_workers_run_this_interpreter(spark: SparkSession):
         return sys.executable
 
     assert spark.sparkContext.parallelize([0], 1).map(executable).collect() == [sys.executable]
+
+
+def test_programs_that_start_at_once_on_a_new_machine_do_not_spoil_each_others_jars(tmp_path: Path):
+    words = [sys.executable, "-c", STARTS, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    programs = [subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [program.communicate(timeout=200)[1] for program in programs]
+    assert [program.returncode for program in programs] == [0, 0], said
