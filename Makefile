@@ -3,12 +3,12 @@
 #   LAKELOG_VENV=<folder>  an environment that you keep yourself: it is used as it is, instead of .venv
 #   DATA=<folder>          where `make serve` keeps its data
 #   PORT=<number>          where `make serve` listens
-#   JOBS=<number>          how many tests `make test` runs at a time
+#   JOBS=<number>          how many processes `make test` has; unless said two for all tests, none besides itself for a part
 #   ARGS="..."             arguments for the program behind the target, as in: make test ARGS=tests/unit
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-JOBS ?= 0
+JOBS ?= $(if $(ARGS),0,2)
 MAKEFLAGS += --no-print-directory
 
 ifdef LAKELOG_VENV
