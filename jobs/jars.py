@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DELTA_JARS", "EXCLUDED_JARS", "absent_jars", "fetched_by_one", "jar_folder"]
+__all__ = ["DELTA_JARS", "EXCLUDED_JARS", "absent_jars", "cache_folder", "fetched_by_one", "jar_folder"]
 
 DELTA_JARS: Final = ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0")
 
@@ -39,13 +39,22 @@ EXCLUDED_JARS: Final = (
 )
 
 
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """What LAKELOG_CACHE names, else lakelog's folder among the user's caches."""
+    named = environment.get("LAKELOG_CACHE")
+    if named:
+        return Path(named).absolute()
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "lakelog"
+
+
 def jar_folder(ivy: Path) -> Path:
     """Where the resolver puts them."""
     return ivy / "jars"
 
 
 def absent_jars(ivy: Path, coordinates: Sequence[str] = DELTA_JARS) -> list[str]:
-    return [each for each in coordinates if not (jar_folder(ivy) / _file_name(each)).exists()]
+    """Also those in a folder that may not be looked into."""
+    return [each for each in coordinates if not os.path.exists(jar_folder(ivy) / _file_name(each))]  # noqa: PTH110 - that of Path raises
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.jars import DELTA_JARS, EXCLUDED_JARS, fetched_by_one
+from jobs.jars import DELTA_JARS, EXCLUDED_JARS, cache_folder, fetched_by_one
 
 __all__ = ["build_session", "plan_settings"]
 
@@ -50,14 +50,15 @@ def build_session(
 ) -> SparkSession:
     """Start Spark with Delta, or return the session that this process has already.
 
-    The jars are kept in `ivy` of `cache_dir`, else of the folder that LAKELOG_CACHE names, else of `.cache`.
+    The jars are kept in `ivy` of `cache_dir`, else of the folder that LAKELOG_CACHE names, else of lakelog's folder
+    among the user's caches.
     `extra` overrides single settings, the driver's memory (`spark.driver.memory`) among them.
     """
     if master.startswith("local"):
         # Spark's workers would otherwise be the first python3 on PATH, which may lack pyarrow.
         os.environ["PYSPARK_PYTHON"] = sys.executable
-    folder = cache_dir or Path(os.environ.get("LAKELOG_CACHE") or ".cache")
-    settings = plan_settings(cache_dir=folder.absolute(), cores=os.cpu_count() or 1, extra=extra)
+    folder = cache_dir.absolute() if cache_dir else cache_folder()
+    settings = plan_settings(cache_dir=folder, cores=os.cpu_count() or 1, extra=extra)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)

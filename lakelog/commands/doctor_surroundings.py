@@ -117,9 +117,9 @@ def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - what the whole 
 
 def _examine_jars() -> Finding:
     """Spark's resolver keeps them under these names once it has fetched them."""
-    from jobs.jars import absent_jars, jar_folder
+    from jobs.jars import absent_jars, cache_folder, jar_folder
 
-    ivy = Path(os.environ.get("LAKELOG_CACHE") or ".cache").absolute() / "ivy"
+    ivy = cache_folder() / "ivy"
     folder, absent = jar_folder(ivy), absent_jars(ivy)
     if not absent:
         return Finding("jars of Delta", "ok", f"in {folder}")

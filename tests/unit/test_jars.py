@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.jars import absent_jars, fetched_by_one, jar_folder
+from jobs.jars import absent_jars, cache_folder, fetched_by_one, jar_folder
 
 JARS = ("org.one:a_2.13:1.0", "org.one:b:2.0")
 
@@ -57,3 +57,12 @@ def test_a_folder_where_nobody_may_write_is_no_hindrance(tmp_path: Path):
     (tmp_path / "file").touch()
     with fetched_by_one(tmp_path / "file" / "ivy", JARS):
         pass
+
+
+def test_jars_are_among_the_users_caches_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder({}) == tmp_path / ".cache" / "lakelog"
+    assert cache_folder({"XDG_CACHE_HOME": "/caches"}) == Path("/caches/lakelog")
+    assert cache_folder({"XDG_CACHE_HOME": "/caches", "LAKELOG_CACHE": "/mine"}) == Path("/mine")
+    monkeypatch.chdir(tmp_path)
+    assert cache_folder({"LAKELOG_CACHE": "here"}) == tmp_path / "here"
