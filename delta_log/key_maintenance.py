@@ -30,6 +30,7 @@ from delta_log.offset_sets import OffsetSet
 from delta_log.rewrite import replace_files
 from delta_log.snapshot import Snapshot, clean_txn, files_below, tombstones_txns
 from delta_log.survivors import SurvivorsAnswer, SurvivorsOrder
+from delta_log.topic_config import TopicConfig
 from delta_log.topic_ground import TopicGround
 from delta_log.troubles import Trouble
 from delta_log.types import DataFile
@@ -83,6 +84,7 @@ class Pass:
     ground: TopicGround
     plan: KeyCompactionPlan
     before: Marks
+    config: TopicConfig
     leaving: OffsetSet = field(default_factory=OffsetSet)
     _groups: dict[str, _Group] = field(default_factory=dict[str, _Group])
 
@@ -153,6 +155,8 @@ class Pass:
             raise PlanOutdated(self.ground.live.name, "the topic was deleted or created anew")
         if Marks.of(snapshot, self.plan.partition) != self.before:
             raise PlanOutdated(self.ground.live.name, f"partition {self.plan.partition} was compacted by somebody else")
+        if _keeps_more(self.config.renewed(snapshot.configuration), self.config):
+            raise PlanOutdated(self.ground.live.name, "its settings were changed, and are to keep more")
 
     def _plan_groups(self, snapshot: Snapshot) -> list[tuple[DataFile, ...]]:
         """Of the files that have something to lose, those that are not written anew yet."""
@@ -194,6 +198,15 @@ class Pass:
         return PlanOutdated(name, f"{relative} has left the table")
 
 
+def _keeps_more(now: TopicConfig, before: TopicConfig) -> bool:
+    """Whether there may be something that a pass planned by other settings takes, and one planned now would not."""
+    return (
+        not now.compacts
+        or now.min_compaction_lag_ms > before.min_compaction_lag_ms
+        or now.delete_retention_ms > before.delete_retention_ms
+    )
+
+
 def plan_passes(ground: TopicGround, now_ms: int) -> list[Pass]:
     """Of the partitions on which a pass is worth it; none where the topic does not compact."""
     config, snapshot = ground.config, ground.table.snapshot
@@ -212,7 +225,7 @@ def plan_passes(ground: TopicGround, now_ms: int) -> list[Pass]:
             now_ms=now_ms,
         )
         if plan is not None:
-            passes.append(Pass(ground, plan, marks))
+            passes.append(Pass(ground, plan, marks, config))
     return passes
 
 

@@ -31,6 +31,7 @@ from delta_log.opening import wall_clock_ms
 from delta_log.retention import RetentionPlan, plan_retention
 from delta_log.rewrite import JOBS_MARK, move_log_starts, replace_files, rewritten_name, take_out_files
 from delta_log.roots import Root, as_root, open_root, read_topic_defaults
+from delta_log.snapshot import Snapshot
 from delta_log.stores import Entry
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_ground import COMMIT_WITHIN_MS, TopicGround
@@ -155,6 +156,7 @@ class TopicMaintenance:
         self.ground = ground
         self._live = ground.live
         self._table = ground.table
+        self._planned_by = ground.config
         self._clock_ms = ground.clock_ms
         self._at = ground.at
 
@@ -177,6 +179,7 @@ class TopicMaintenance:
     def plan_retention(self, now_ms: int) -> list[RetentionPlan]:
         """What each partition is to lose. A topic that only compacts loses what was deleted by request, alone."""
         config, snapshot = self.config, self._table.snapshot
+        self._planned_by = config
         plans = (
             plan_retention(
                 snapshot.files(index),
@@ -192,9 +195,12 @@ class TopicMaintenance:
         return [plan for plan in plans if plan is not None]
 
     def retain(self, plans: Sequence[RetentionPlan], told: Told = _nobody) -> list[DataFile]:
-        """First the log starts move, then the files leave; returns those that it was this call that took out."""
+        """First the log starts move, then the files leave; returns those that it was this call that took out.
+
+        PlanOutdated, and nothing is done, where by then the topic is to keep something else than when it was planned.
+        """
         starts = {plan.partition: plan.new_log_start for plan in plans}
-        move_log_starts(self._table, self._live.id, starts, self._clock_ms)
+        move_log_starts(self._table, self._live.id, starts, self._clock_ms, self._check_limits)
         told(log_starts_moved=sum(plan.new_log_start > plan.log_start for plan in plans))
         self._at("retention.start_moved")
         leaving = [removal.file for plan in plans for removal in plan.removals]
@@ -344,6 +350,10 @@ class TopicMaintenance:
             return Corruption(answer.missing, "it is missing")
         return PlanOutdated(self.name, f"{answer.missing} has left the table")
 
+    def _check_limits(self, snapshot: Snapshot) -> None:
+        if _limits_of(self._planned_by.renewed(snapshot.configuration)) != _limits_of(self._planned_by):
+            raise PlanOutdated(self.name, "its settings were changed")
+
     def _data_files(self) -> Iterator[tuple[str, Entry]]:
         for index in range(self._live.partitions):
             directory = f"partition={index}"
@@ -353,3 +363,8 @@ class TopicMaintenance:
     def _is_orphan(self, path: str, entry: Entry, now_ms: int) -> bool:
         named = self._table.snapshot.has_file(path) or path in self._table.snapshot.removed
         return not named and now_ms - entry.modified_ms > ORPHAN_AFTER_MS
+
+
+def _limits_of(config: TopicConfig) -> tuple[object, ...]:
+    """What retention goes by."""
+    return config.deletes, config.retention_ms, config.retention_bytes, config.segment_ms

@@ -148,12 +148,19 @@ def move_log_start(table: Table, topic_id: str, partition: int, offset: int, clo
     return move_log_starts(table, topic_id, {partition: offset}, clock_ms)
 
 
-def move_log_starts(table: Table, topic_id: str, offsets: Mapping[int, int], clock_ms: Clock) -> int:
-    """The same for many partitions in one commit."""
+def move_log_starts(
+    table: Table,
+    topic_id: str,
+    offsets: Mapping[int, int],
+    clock_ms: Clock,
+    check: Callable[[Snapshot], None] = lambda _: None,
+) -> int:
+    """The same for many partitions in one commit. `check` may refuse what the snapshot is by then."""
     commit_id = uuid.uuid4().hex
 
     def plan(snapshot: Snapshot) -> list[Action]:
         _check_current(table, topic_id, snapshot, ())
+        check(snapshot)
         moved = [Txn(start_txn(index), to) for index, to in offsets.items() if snapshot.start(index) < to]
         if not moved:
             return []

@@ -132,6 +132,10 @@ class TopicConfig:
         kept = {name: given for name, given in values.items() if given is not None}
         return TopicConfig.of(kept, server_defaults=dict(self.server))
 
+    def renewed(self, properties: Mapping[str, str]) -> TopicConfig:
+        """What a table's properties make of it by now, over the same defaults of the server."""
+        return TopicConfig.from_properties(properties, server_defaults=dict(self.server))
+
     def describe(self) -> tuple[Described, ...]:
         """Every setting with the value in force and where it comes from, in the order of the table."""
         return tuple(self._describe(setting) for setting in SETTINGS)

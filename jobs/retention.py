@@ -17,8 +17,8 @@ from typing import Final
 
 from delta_log.clocks import check_clocks
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import StorageRefused
-from delta_log.maintenance import RetentionLook, StaleFile, TopicMaintenance, find_due
+from delta_log.errors import PlanOutdated, StorageRefused
+from delta_log.maintenance import RetentionLook, StaleFile, Told, TopicMaintenance, find_due
 from delta_log.opening import wall_clock_ms
 from delta_log.retention import RetentionPlan
 from jobs.command import Job, Run, run_job
@@ -28,6 +28,7 @@ __all__ = ["JOB", "main"]
 
 _TOPICS_OF_A_TASK: Final = 50
 _ANSWER_S: Final = 10.0
+_ROUNDS: Final = 5
 
 
 def main(
@@ -76,9 +77,25 @@ def _work(run: Run, topic: TopicMaintenance) -> None:
         return
     run.tell(topic.name, count_plans((), ()))
     told = partial(run.count, topic.name)
-    if plans:
-        topic.retain(plans, told)
+    _retain(run, topic, plans, told)
     topic.sweep(stale, told)
+
+
+def _retain(run: Run, topic: TopicMaintenance, plans: Sequence[RetentionPlan], told: Told) -> None:
+    """Whoever changes what a topic is to keep while it is planned, or read, is heeded: it is planned anew."""
+    for left in reversed(range(_ROUNDS)):
+        if not plans:
+            return
+        try:
+            topic.retain(plans, told)
+        except PlanOutdated as outdated:
+            if not left:
+                raise
+            topic = run.maintenance.topic(topic.name)
+            plans = topic.plan_retention(run.now_ms)
+            run.say([f"{outdated}; it is planned anew", *_plan_lines(topic.name, plans, ())])
+        else:
+            return
 
 
 def _plan_lines(name: str, plans: Sequence[RetentionPlan], stale: Sequence[StaleFile]) -> Iterator[str]:

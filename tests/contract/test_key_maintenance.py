@@ -243,6 +243,31 @@ def test_a_topic_deleted_meanwhile_is_left_alone(place: Place, filled: Log):
     assert left(filled) == [0, 1]
 
 
+@pytest.mark.parametrize(
+    "change", [{"cleanup.policy": "delete"}, {"min.compaction.lag.ms": DAY}, {"delete.retention.ms": 9 * DAY}]
+)
+def test_a_topic_that_is_to_keep_more_meanwhile_keeps_everything(place: Place, filled: Log, change: dict[str, object]):
+    one = the_pass(place)
+    write(place, one)
+    filled.alter_topic("t", change)
+    version = snapshot(place).version
+    with pytest.raises(PlanOutdated, match="are to keep more"):
+        one.commit()
+    assert finish(place, one) is None
+    assert snapshot(place).version == version
+    assert paths(place) == [file.path for file in snapshot(place).files(0)]
+    assert left(filled) == list(range(9))
+
+
+def test_a_topic_that_is_to_keep_less_meanwhile_does_not_cost_the_pass(place: Place, filled: Log):
+    filled.alter_topic("t", {"min.compaction.lag.ms": 1})
+    place.clock.turn(MINUTE)
+    one = the_pass(place)
+    filled.alter_topic("t", {"cleanup.policy": "compact,delete", "min.compaction.lag.ms": 0, "delete.retention.ms": 1})
+    assert finish(place, one) is not None
+    assert left(filled) == [1, 3, 6, 7, 8]
+
+
 def test_a_damaged_file_is_named_and_nothing_is_committed(place: Place, filled: Log):
     store, before = place.root().store, snapshot(place)
     path = f"topics/t/{before.files(0)[1].path}"

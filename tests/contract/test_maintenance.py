@@ -325,6 +325,27 @@ def test_plans_for_a_topic_that_was_deleted_or_made_anew_come_to_nothing(place: 
     assert values_of(five, "t") == [b"0", b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize(
+    "change", [{"retention.ms": 9 * DAY}, {"cleanup.policy": "compact"}, {"retention.bytes": 1}, {"segment.ms": HOUR}]
+)
+def test_what_a_topic_is_to_keep_since_it_was_planned_is_heeded(place: Place, five: Log, change: dict[str, object]):
+    topic = topic_of(place)
+    plans = topic.plan_retention(NOW + 3 * DAY)
+    assert plans
+    five.alter_topic("t", change)
+    version = topic_of(place).version
+    with pytest.raises(PlanOutdated, match="its settings were changed"):
+        topic.retain(plans)
+    assert topic_of(place).version == version
+
+
+def test_other_settings_do_not_outdate_what_was_planned(place: Place, five: Log):
+    topic = topic_of(place)
+    plans = topic.plan_retention(NOW + 3 * DAY)
+    five.alter_topic("t", {"max.message.bytes": 1000})
+    assert len(topic.retain(plans)) == 6
+
+
 def test_topics_with_something_to_do_are_found_by_whoever_reaches_the_root(place: Place, five: Log):
     five.create_topic("u", config={"retention.ms": -1})
     look = RetentionLook(place.root(), ("t", "u", "gone"), NOW + 3 * DAY)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import httpx
 import pytest
 
 from jobs import retention
-from tests.support.job_stage import DAY, now_ms
+from lakelog import Admin
+from tests.support.job_stage import DAY, by_delta_rs, now_ms
 from tests.support.serving import Server, serving, wait_for
 from tests.support.source_stage import Stage
 
@@ -94,3 +97,55 @@ def test_a_reader_in_the_middle_of_an_answer_is_given_all_of_it(stage: Stage, ca
     behind = int(answer.headers["Lakelog-Next-Offset"])
     assert found == list(range(behind))
     assert behind > 8, "of more than one file"
+
+
+class Startled(io.StringIO):
+    """Reads the plan of a job, and takes measures before the next line comes."""
+
+    def __init__(self, stage: Stage, change: dict[str, object] | None) -> None:
+        super().__init__()
+        self._stage = stage
+        self._change = change
+        self._took = False
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        if "remove" in text and not self._took:
+            self._took = True
+            with Admin({"bootstrap.servers": self._stage.url}) as admin:
+                if self._change is None:
+                    admin.delete_topic("orders")
+                else:
+                    admin.alter_configs("orders", self._change)
+        return written
+
+    def run(self, *topics: str) -> tuple[int, dict]:
+        with redirect_stdout(self):
+            code = retention.main(["--data", self._stage.path, *topics])
+        return code, json.loads(self.getvalue().splitlines()[-1])
+
+
+def test_who_has_a_topic_keep_more_while_its_plan_is_shown_loses_nothing(stage: Stage):
+    startled = Startled(stage, {"retention.ms": 9 * DAY})
+    code, summary = startled.run("--all")
+    assert (code, summary["errors"]) == (0, {})
+    assert set(summary["topics"]["orders"].values()) == {0}
+    assert "its settings were changed; it is planned anew" in startled.getvalue()
+    assert range_of(stage) == (0, OLD + YOUNG)
+    assert len(by_delta_rs(Path(stage.path), "orders")[0]) == OLD + YOUNG
+
+
+def test_by_other_settings_what_leaves_is_planned_anew_and_shown(stage: Stage):
+    startled = Startled(stage, {"retention.bytes": 0})
+    code, summary = startled.run("--topic", "orders")
+    counts = summary["topics"]["orders"]
+    assert (code, counts["records"], counts["log_starts_moved"]) == (0, OLD + YOUNG, 1)
+    assert startled.getvalue().count(f"log start 0 -> {OLD + YOUNG}") == 1
+
+
+@pytest.mark.parametrize(("topics", "code"), [(("--all",), 0), (("--topic", "orders"), 1)])
+def test_a_topic_that_is_deleted_while_its_plan_is_shown_is_an_error_where_it_was_named(
+    stage: Stage, topics: tuple[str, ...], code: int
+):
+    ended, summary = Startled(stage, None).run(*topics)
+    assert (ended, list(summary["errors"])) == (code, ["orders"] if code else [])
