@@ -14,5 +14,7 @@ def check_clocks(host_ms: int, other_ms: int, whose: str = "the store's") -> Non
     apart = abs(host_ms - other_ms)
     if apart > CLOCK_TOLERANCE_MS:
         raise StorageRefused(
-            "retention", f"this host's clock and {whose} are {apart // 1000} s apart; mend the clock first"
+            "what goes by age",
+            f"this host's clock and {whose} are {apart // 1000} s apart; mend the clock first",
+            by="",
         )

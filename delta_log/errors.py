@@ -321,9 +321,9 @@ class DecidedInVain(NotAvailable):
 class StorageRefused(NotAvailable):
     code = "KAFKA_STORAGE_ERROR"
 
-    def __init__(self, what: str, why: object) -> None:
+    def __init__(self, what: str, why: object, *, by: str = " by the store") -> None:
         self.what, self.why = what, why
-        super().__init__(f"{what} was refused by the store: {why}")
+        super().__init__(f"{what} was refused{by}: {why}")
 
 
 class NotARoot(LakelogError):

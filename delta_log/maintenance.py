@@ -23,7 +23,7 @@ from delta_log.chains import Finding, check_chain
 from delta_log.clocks import check_clocks
 from delta_log.compaction import Bin, plan_compaction
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import Corruption, LakelogError, NotAvailable, PlanOutdated, TopicClosed
+from delta_log.errors import Corruption, LakelogError, NotAvailable, PlanOutdated, StorageRefused, TopicClosed
 from delta_log.housekeeping import entries_beyond, is_checkpoint_due, removed_beyond, write_checkpoint
 from delta_log.lost_ranges import read_lost
 from delta_log.merging import MergeAnswer, MergeOrder
@@ -121,9 +121,18 @@ class Maintenance:
         """The topics there are, those that are closed among them."""
         return self._catalog.names()
 
-    def agreed_now(self) -> int:
-        """What time it is, if this host and the store agree on it: of the two, the one by which less is old."""
-        host_ms, store_ms = self._clock_ms(), self._root.store.now_ms()
+    def agreed_now(self, *, only_to_look: bool = False) -> int:
+        """What time it is, if this host and the store agree on it: of the two, the one by which less is old.
+
+        A store says it of what is written. Where nothing may be, this host's will do for who has only come to look.
+        """
+        host_ms = self._clock_ms()
+        try:
+            store_ms = self._root.store.now_ms()
+        except StorageRefused:
+            if only_to_look:
+                return host_ms
+            raise
         check_clocks(host_ms, store_ms)
         return min(host_ms, store_ms)
 

@@ -77,6 +77,7 @@ JOB: Final = Job(
         "bytes": "their size",
         "findings": "what is wrong; each is a line on stdout",
     },
+    looks=True,
 )
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Job:
     """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, does it, and tells it.
 
     `counts` says what each of the counts means that `work` tells. `alone` is for what no server may be beside,
-    and `spark` for what executors can do a part of.
+    `spark` for what executors can do a part of, and `looks` for what changes nothing in any case.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Job:
     work: Callable[[Run, TopicMaintenance], None]
     counts: Mapping[str, str]
     alone: bool = False
+    looks: bool = False
     spark: bool = True
     default_engine: Callable[[], EngineName] = lambda: "spark" if has_spark() else "local"
     configure: Callable[[argparse.ArgumentParser], None] = lambda _: None
@@ -169,7 +170,7 @@ def _run(
 
 
 def _work_on_topics(job: Job, run: Run, summary: Summary, problems: dict[str, BaseException]) -> None:
-    run.now_ms = run.maintenance.agreed_now()
+    run.now_ms = run.maintenance.agreed_now(only_to_look=run.dry_run or job.looks)
     job.check(run)
     names = job.choose(run, _names(run))
     for number, name in enumerate(names, 1):

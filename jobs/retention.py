@@ -17,7 +17,7 @@ from typing import Final
 
 from delta_log.clocks import check_clocks
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import PlanOutdated, StorageRefused
+from delta_log.errors import NotAvailable, PlanOutdated
 from delta_log.maintenance import RetentionLook, StaleFile, Told, TopicMaintenance, find_due
 from delta_log.opening import wall_clock_ms
 from delta_log.retention import RetentionPlan
@@ -112,7 +112,7 @@ def _server_ms(url: str) -> int:
         date = httpx.get(f"{url.rstrip('/')}/healthz", timeout=_ANSWER_S).headers["date"]
         return round(parsedate_to_datetime(date).timestamp() * 1000)
     except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError) as error:
-        raise StorageRefused("retention", f"the server at {url} does not say what time it is ({error})") from error
+        raise NotAvailable(f"the server at {url} does not say what time it is ({error})") from error
 
 
 JOB: Final = Job(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakelog.commands.jobs_schedule import Order
 
 _LEAST_MS: Final = 1000
+_MOST_MS: Final = 365 * 24 * 3_600_000
 _USAGE: Final = (
     "lakelog jobs list [--output text|json] | lakelog jobs run NAME [NAME ...] [--every TIME] [option of the jobs ...]"
 )
@@ -121,6 +122,8 @@ def _seconds(text: str | None) -> float | None:
     length = milliseconds(text)
     if length < _LEAST_MS:
         raise argparse.ArgumentTypeError(f"{text!r} is less than a second")
+    if length > _MOST_MS:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than a year")
     return length / 1000
 
 

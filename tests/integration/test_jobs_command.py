@@ -115,6 +115,8 @@ def test_without_a_lease_because_the_store_refuses_the_work_is_done_all_the_same
         (["run", "retentoin", "--all"], "there is no job 'retentoin'"),
         (["run", "retention", "--all", "--every", "often"], "'often' is no length of time"),
         (["run", "retention", "--all", "--every", "10ms"], "less than a second"),
+        (["run", "retention", "--all", "--every", "366d"], "more than a year"),
+        (["run", "retention", "--all", "--every", "999999999999d"], "more than a year"),
     ],
 )
 def test_what_cannot_be_understood_is_said_in_one_sentence(words: list[str], why: str, capsys):

@@ -225,6 +225,39 @@ def test_a_clock_eight_days_ahead_is_refused_and_nothing_is_changed(root: Path, 
     assert sorted(root.rglob("*.*")) == before
 
 
+def test_what_only_looks_works_where_nothing_may_be_written(root: Path):
+    """As a user who is not root, since the rights of files bind nobody else; by then everything is imported."""
+    for folder in root.parents[:3]:
+        folder.chmod(0o755)
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    program = (
+        "import os, sys; from jobs import audit, compaction, retention; at = ['--data', sys.argv[1], '--all']; "
+        "local = [*at, '--engine', 'local']; audit.main(local); os.getuid() or os.setuid(65534); "
+        "print([int(audit.main(local)), int(compaction.main([*local, '--min-age', '0s', '--dry-run'])), "
+        "int(retention.main([*at, '--dry-run'])), int(retention.main(at))])"
+    )
+    before = sorted(root.rglob("*"))
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(root)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        cwd=ROOT,
+        env=environment(),
+    )
+    for path in (root, *(each for each in root.rglob("*") if each.is_dir())):
+        path.chmod(0o755)
+    *said, codes = ended.stdout.splitlines()
+    assert codes == "[0, 0, 0, 3]", ended.stderr
+    (audited,) = {json.loads(line)["topics"]["one"]["records"] for line in said if '"audit"' in line}
+    assert audited == 5
+    assert sum("merge 5 files into one" in line for line in said) == 2
+    assert "Permission denied" in said[-1]
+    assert sorted(root.rglob("*")) == before
+
+
 def test_a_server_that_cannot_be_asked_for_its_time_is_refused(root: Path, capsys):
     code, _, _, said = call(capsys, retention, "--data", root, "--all", "--server", "http://127.0.0.1:1")
     assert code == 3
