@@ -6,12 +6,15 @@ job does with the session. On Databricks none of this applies: the cluster's ses
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from jobs.jars import DELTA_JARS, EXCLUDED_JARS, cache_folder, fetched_by_one
+from delta_log.errors import NotAvailable
+from jobs.jars import DELTA_JARS, EXCLUDED_JARS, absent_jars, cache_folder, fetched_by_one
+from jobs.java import CURE, ask_java, trouble_of_java
 
 __all__ = ["build_session", "plan_settings"]
 
@@ -52,7 +55,8 @@ def build_session(
 
     The jars are kept in `ivy` of `cache_dir`, else of the folder that LAKELOG_CACHE names, else of lakelog's folder
     among the user's caches.
-    `extra` overrides single settings, the driver's memory (`spark.driver.memory`) among them.
+    `extra` overrides single settings, the driver's memory (`spark.driver.memory`) among them. NotAvailable where no JVM
+    gets ready.
     """
     if master.startswith("local"):
         # Spark's workers would otherwise be the first python3 on PATH, which may lack pyarrow.
@@ -62,7 +66,22 @@ def build_session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with fetched_by_one(Path(settings["spark.jars.ivy"]), settings["spark.jars.packages"].split(",")):
-        session = builder.getOrCreate()
+    ivy, jars = Path(settings["spark.jars.ivy"]), settings["spark.jars.packages"].split(",")
+    with fetched_by_one(ivy, jars):
+        try:
+            session = builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            raise NotAvailable(_why_no_jvm(ivy, jars) or str(error)) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _why_no_jvm(ivy: Path, jars: Sequence[str]) -> str | None:
+    """Spark says no more than that it ended, and Java says it in many lines before that."""
+    trouble = trouble_of_java(ask_java(), os.environ.get("JAVA_HOME"))
+    if trouble is not None:
+        return f"{trouble}: {CURE}"
+    absent = absent_jars(ivy, jars)
+    if absent:
+        return f"{' and '.join(absent)} could not be fetched into {ivy}; `lakelog doctor --spark` says what helps"
+    return None

@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
-import subprocess
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -20,7 +17,6 @@ from lakelog.commands.doctor_findings import Finding, decide_clock
 __all__ = ["decide_java", "decide_runtime", "examine_packages", "examine_server", "examine_spark", "pinned"]
 
 _ANSWER_S: Final = 10.0
-_OLDEST_JAVA: Final = 17
 _PACKAGES: Final = (
     "deltalake",
     "pyarrow",
@@ -81,8 +77,10 @@ def examine_spark(*, needed: bool) -> list[Finding]:
         from jobs.versions import find_spark
 
         return [decide_runtime(runtime, find_spark())]
+    from jobs.java import ask_java
+
     packages = _examine_pyspark(needed)
-    return [decide_java(_ask_java(), needed=needed), packages, *([_examine_jars()] if packages.state == "ok" else [])]
+    return [decide_java(ask_java(), needed=needed), packages, *([_examine_jars()] if packages.state == "ok" else [])]
 
 
 def decide_runtime(runtime: str, spark: str | None) -> Finding:
@@ -99,11 +97,12 @@ def decide_runtime(runtime: str, spark: str | None) -> Finding:
 
 def decide_java(said: str | None, *, needed: bool) -> Finding:
     """`said` is what `java -version` says; None where there is no Java."""
-    found = re.search(r'version "(\d+)', said or "")
-    if found is not None and int(found[1]) >= _OLDEST_JAVA:
-        return Finding("Java", "ok", f"Java {found[1]}")
-    why = "there is none" if found is None else f"Java {found[1]} is too old"
-    return _missing("Java", why, f"install Java {_OLDEST_JAVA} or newer, or set JAVA_HOME", needed=needed)
+    from jobs.java import CURE, java_version, trouble_of_java
+
+    trouble = trouble_of_java(said, os.environ.get("JAVA_HOME"))
+    if trouble is None:
+        return Finding("Java", "ok", f"Java {java_version(said)}")
+    return _missing("Java", trouble, CURE, needed=needed)
 
 
 def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - what the whole check is about
@@ -123,7 +122,7 @@ def _examine_jars() -> Finding:
     folder, absent = jar_folder(ivy), absent_jars(ivy)
     if not absent:
         return Finding("jars of Delta", "ok", f"in {folder}")
-    cure = "nothing, where this machine may fetch packages: Spark does at its first start; else copy them there"
+    cure = f"nothing, where packages may be fetched: Spark does at its first start; else copy {ivy} of another machine"
     return Finding("jars of Delta", "warning", f"not in {folder}: {', '.join(absent)}", cure)
 
 
@@ -131,17 +130,6 @@ def _missing(check: str, why: str, cure: str, *, needed: bool) -> Finding:
     if needed:
         return Finding(check, "failed", why, cure)
     return Finding(check, "warning", f"{why}; jobs with --engine local do without", cure)
-
-
-def _ask_java() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None:
-        return None
-    try:
-        return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr  # noqa: S603 - as Spark does
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def pinned(requirements: list[str], extra: str) -> dict[str, str]:

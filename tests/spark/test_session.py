@@ -34,6 +34,16 @@ from pathlib import Path
 from jobs.session import build_session
 build_session("new here", master="local[1]", cache_dir=Path(sys.argv[1])).stop()
 """
+TRIES = """
+import sys
+from pathlib import Path
+from delta_log.errors import NotAvailable
+from jobs.session import build_session
+try:
+    build_session("nowhere", master="local[1]", cache_dir=Path(sys.argv[1]), extra={"spark.jars.packages": sys.argv[2]})
+except NotAvailable as error:
+    print(error)
+"""
 
 
 def test_spark_reads_a_partitioned_delta_table_as_it_was_written(spark: SparkSession, tmp_path: Path):
@@ -58,3 +68,15 @@ def test_programs_that_start_at_once_on_a_new_machine_do_not_spoil_each_others_j
     programs = [subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [program.communicate(timeout=200)[1] for program in programs]
     assert [program.returncode for program in programs] == [0, 0], said
+
+
+def test_why_no_session_starts_is_said_in_a_sentence(tmp_path: Path):
+    def said(**environment: str) -> str:
+        words = [sys.executable, "-c", TRIES, str(tmp_path), "org.example:absent:1.0"]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=200, check=True).stdout
+
+    helps = "`lakelog doctor --spark` says what helps"
+    assert said() == f"org.example:absent:1.0 could not be fetched into {tmp_path / 'ivy'}; {helps}\n"
+    why = f"JAVA_HOME is {tmp_path}, where no Java is that works"
+    assert said(JAVA_HOME=str(tmp_path)) == f"{why}: install Java 17 or newer, or set JAVA_HOME\n"
