@@ -6,8 +6,8 @@ With both, the server says what there is, and what is above the tables comes fro
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -72,10 +72,21 @@ class Ground:
     def at_times(self, times: Times) -> dict[TopicPartition, int | None]:
         return {each: self._says.offset_at(each.topic, each.partition, time_ms) for each, time_ms in times.items()}
 
-    def slice(self, span: Span) -> Slice:
-        tabled = self._tables.tabled(span) if self._tables is not None else None
+    def slices(self, spans: Sequence[Span]) -> list[Slice]:
+        """As of now. Tables are known up to a second late: of a topic that was made again, they are the old one's."""
+        if self._server is not None and self._tables is not None:
+            for topic in {span.of.topic for span in spans}:
+                # Of one that is gone by now, what the tables had is still to be read.
+                with suppress(UnknownTopics):
+                    self._views[topic] = self._server.describe(topic)
+        return [self._slice(span) for span in spans]
+
+    def _slice(self, span: Span) -> Slice:
         view = self._views.get(span.of.topic) or self._says.describe(span.of.topic)
-        return plan_slice(span, view.timestamp_type, tabled)
+        if self._tables is None:
+            return plan_slice(span, view.timestamp_type, None)
+        topic_id = None if self._server is None else view.id
+        return plan_slice(span, view.timestamp_type, self._tables.tabled(span), topic_id)
 
     def close(self) -> None:
         for part in (self._tables, self._server):

@@ -126,6 +126,13 @@ def check_named(limit: Limit, partitions: Collection[TopicPartition], option: st
         )
 
 
+def is_said(limit: Limit, partition: TopicPartition) -> bool:
+    """Whether a limit means something in a partition."""
+    if isinstance(limit, AtOffsets):
+        return partition in limit.offsets
+    return not isinstance(limit, AtTime) or limit.of(partition) is not None
+
+
 def times_wanted(limit: Limit, partitions: Iterable[TopicPartition]) -> Times:
     """The times for which offsets must be looked up."""
     if not isinstance(limit, AtTime):
@@ -176,11 +183,11 @@ def plan_spans(
     A partition that has no start is new, and begins at its log start.
     """
     spans: list[Span] = []
-    losses = [f"{each} is gone" for each in sorted(starts.keys() - (ranges.keys() & ends.keys()))]
+    losses = [_gone(each) for each in sorted(starts.keys() - (ranges.keys() & ends.keys()))]
     for each in sorted(ends):
         there = ranges.get(each)
         if there is None:
-            losses += [f"{each} is gone"] if each not in starts else []
+            losses += [_gone(each)] if each not in starts else []
             continue
         start, lost = begin(each, starts.get(each, there.start), there)
         end = ends[each]
@@ -192,6 +199,10 @@ def plan_spans(
         if start < end:
             spans.append(Span(each, start, end))
     return spans, losses
+
+
+def _gone(each: TopicPartition) -> str:
+    return f"{each} is gone, or is not among what is to be read any more"
 
 
 def begin(each: TopicPartition, position: int, there: Range) -> tuple[int, str]:
@@ -255,9 +266,9 @@ def _cut(span: Span, parts: int) -> list[Span]:
     return [Span(span.of, low, high) for low, high in pairwise(cuts) if low < high]
 
 
-def plan_slice(span: Span, timestamp_type: int, tabled: Tabled | None) -> Slice:
-    """With the files that hold something of it."""
-    if tabled is None or tabled.end <= span.start:
+def plan_slice(span: Span, timestamp_type: int, tabled: Tabled | None, topic_id: str | None = None) -> Slice:
+    """With the files that hold something of it; none of another topic, where somebody says the id of this one."""
+    if tabled is None or tabled.end <= span.start or topic_id not in (None, tabled.topic_id):
         return Slice(span, timestamp_type, None)
     files = tuple(file for file in tabled.files if file.next_offset > span.start and file.base_offset < span.end)
     return Slice(span, timestamp_type, replace(tabled, files=files))

@@ -53,7 +53,7 @@ class SliceReading(Prompt):
     def tasks(self, spans: Sequence[Span]) -> list[Task]:
         options = self._options
         pieces = split(spans, tasks=options.min_tasks, most=options.most_of_a_task)
-        return [Task(self.ground.slice(piece)) for piece in pieces]
+        return [Task(each) for each in self.ground.slices(pieces)]
 
     def read_task(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Of what is no task, as Spark plans one where there are none, nothing."""

@@ -20,7 +20,7 @@ from delta_log.errors import OffsetOutOfRange, UnknownTopic
 from delta_log.fetched import between
 from delta_log.parquet import OpenFile
 from delta_log.roots import as_root
-from jobs.source.errors import DataLoss
+from jobs.source.errors import DataLoss, UnknownTopics
 from jobs.source.planning import PlannedFile, Slice
 from jobs.source.positions import Range
 from jobs.source.tables import root_of
@@ -73,6 +73,9 @@ class SliceReader:
             self._position = max(self._position, in_table)
         if self._position < self._end and self._server is not None:
             yield from self._read_served(self._server)
+        if self._position < self._end:
+            # The topic was deleted between two looks at its tables.
+            self._lose(Range(self._end, self._end), self._end)
 
     def _read_files(self, path: str, files: Sequence[PlannedFile], end: int) -> Iterator[pa.RecordBatch]:
         store = as_root(root_of(path)).store
@@ -115,6 +118,8 @@ class SliceReader:
                     self._position = self._end
                 except OutOfRange as error:
                     self._lose(error.there, self._end)
+                except UnknownTopics:
+                    self._lose(Range(self._end, self._end), self._end)
 
     def _passed_on(self, batches: Iterable[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -22,8 +22,17 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from jobs.source.batch import resolve_now
+from jobs.source.errors import InvalidOption
 from jobs.source.options import ReadOptions
-from jobs.source.planning import is_settled, is_too_little, plan_ends, plan_spans
+from jobs.source.planning import (
+    is_said,
+    is_settled,
+    is_too_little,
+    plan_ends,
+    plan_spans,
+    resolve,
+    times_wanted,
+)
 from jobs.source.positions import Positions, Range, TopicPartition, from_json, to_json
 from jobs.source.reading import SliceReading, Task
 from jobs.source.slices import warn_of
@@ -43,13 +52,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: where partitions ended when somebody asked last
         self._seen: Positions = {}
         self._target: Ranges | None = None
+        #: where a new query would begin, as of now; and why it cannot
+        self._initial: dict[str, Any] | None = None
+        self._refused: InvalidOption | None = None
         self._looked = 0.0
         self._batch_since = time.monotonic()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         if not is_settled(self._options.start, self._options.late_start):
             return UNRESOLVED
-        return to_json(self._begin())
+        try:
+            positions = self._begin()
+        except InvalidOption as refused:
+            # Spark asks also where a first batch is run again: then partitions that came since are none of its concern.
+            self._refused, positions = refused, self._begin(as_far_as_said=True)
+        self._initial = to_json(positions)
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         most = self._options.most_of_a_batch
@@ -57,11 +75,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self._target = self._ranges(self._reading.ground.partitions())
+        self._seen = {each: there.end for each, there in self._target.items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the next batch ends; `start` itself where there is none."""
         if start == UNRESOLVED:
             return to_json(self._begin())
+        if self._refused is not None and start == self._initial:
+            raise self._refused
         starts = from_json(start)
         there = self._look(starts) if self._target is None else self._target
         options = self._options
@@ -88,6 +109,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts, ends = from_json(start), from_json(end)
         ground = self._reading.ground
         known = set(ground.partitions())
+        if start == self._initial:
+            # The batch may have been planned in an earlier life, before there were some of the partitions of this one.
+            starts = {each: at for each, at in starts.items() if each in ends or each not in known}
         read = {each for each in known & ends.keys() if starts.get(each) != ends[each]}
         at_rest = {each: Range(starts[each], starts[each]) for each in known & starts.keys() - read}
         there = at_rest | ground.ranges(sorted(read))
@@ -101,10 +125,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         self._reading.close()
 
-    def _begin(self) -> Positions:
-        """Where a new query begins, as of now."""
+    def _begin(self, *, as_far_as_said: bool = False) -> Positions:
+        """Where a new query begins, as of now; InvalidOption where that is not said of every partition."""
+        options = self._options
         ranges = self._target or self._ranges(self._reading.ground.partitions())
-        return resolve_now(self._reading, self._options.start, ranges, "startingOffsets", self._options.late_start)
+        if not as_far_as_said:
+            return resolve_now(self._reading, options.start, ranges, "startingOffsets", options.late_start)
+        named = {each: there for each, there in ranges.items() if is_said(options.start, each)}
+        return resolve(options.start, named, self._reading.ground.at_times(times_wanted(options.start, named)))
 
     def _look(self, starts: Positions) -> Ranges:
         """What is there now; where a partition begins is asked of new ones, and of those that are not as they were."""

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from delta_log import Log, Record, Settings
 from jobs.source.columns import spark_schema
-from jobs.source.errors import DataLoss
+from jobs.source.errors import DataLoss, InvalidOption
 from jobs.source.options import STREAM, parse_options
 from jobs.source.stream import StreamReader
 
@@ -110,3 +110,43 @@ def test_a_topic_that_began_anew_is_told_and_read_from_its_start(log: Log):
     with pytest.raises(DataLoss, match="t-0 was read up to 9 and ends at 2"):
         strict.partitions(start, end)
     assert batch(careless, start, end) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"startingOffsets": "earliest"}, {"startingOffsets": '{"t":{"0":0}}'}, {"startingTimestamp": "1"}],
+    ids=str,
+)
+def test_a_first_batch_is_the_same_again_though_there_are_more_partitions_by_then(log: Log, given: dict[str, str]):
+    """Spark asks anew where the query begins, as long as no batch of it is committed."""
+    append(log, 5)
+    first = reader_of(log, **given)
+    end = first.latestOffset(first.initialOffset(), ALL)
+    log.add_partitions("t", 3)
+    log.append("t", [Record(b"v", partition=1)] * 3)
+    log.flush()
+    again = reader_of(log, **given)
+    assert batch(again, again.initialOffset(), end) == [0, 1, 2, 3, 4]
+    assert batch(again, end, again.latestOffset(end, ALL)) == [0, 1, 2], "new partitions begin at earliest"
+
+
+def test_a_new_query_does_not_begin_where_a_partition_is_not_named(log: Log):
+    log.add_partitions("t", 2)
+    reader = reader_of(log, startingOffsets='{"t":{"0":0}}')
+    with pytest.raises(InvalidOption, match="t-1 is missing"):
+        reader.latestOffset(reader.initialOffset(), ALL)
+
+
+def test_a_run_over_what_is_there_says_where_that_ends(log: Log):
+    append(log, 5)
+    reader = reader_of(log, startingOffsets="earliest")
+    reader.prepareForTriggerAvailableNow()
+    assert reader.reportLatestOffset() == {"t": {"0": 5}}
+
+
+def test_a_topic_that_is_gone_and_one_that_is_left_out_are_told_alike(log: Log):
+    append(log, 5)
+    log.create_topic("u", 1)
+    reader = reader_of(log)
+    with pytest.raises(DataLoss, match="u-0 is gone, or is not among what is to be read any more"):
+        reader.partitions({"t": {"0": 5}, "u": {"0": 0}}, {"t": {"0": 5}})

@@ -62,7 +62,7 @@ def plan(options: ReadOptions, start: int, end: int) -> Slice:
     ground = Ground(options)
     try:
         ground.partitions()
-        return ground.slice(Span(ORDERS, start, end))
+        return ground.slices([Span(ORDERS, start, end)])[0]
     finally:
         ground.close()
 
@@ -158,6 +158,37 @@ def test_a_topic_that_was_made_anew_is_another_one(log: Log):
     with pytest.raises(DataLoss, match="orders-0 from 0 to below 100"):
         read(options, of)
     assert read(options, of, fail=False) == []
+
+
+def test_a_topic_that_went_while_it_was_planned_is_a_loss_and_not_nothing(log: Log):
+    options = options_of(path=log.location)
+    with pytest.raises(DataLoss, match="orders-0 from 0 to below 5"):
+        read(options, Slice(Span(ORDERS, 0, 5), 0, None))
+
+
+def test_tables_of_a_topic_that_was_made_again_are_not_read_for_the_new_one(tmp_path: Path):
+    """They are looked at once a second: until then they are the old one's."""
+    with serving(tmp_path / "root") as server, httpx.Client(base_url=server.url) as ask:
+        options = options_of(path=str(tmp_path / "root"), server=server.url)
+        ground, found = Ground(options), list[list[int]]()
+        for first in (0, 100):
+            ask.delete("/topics/orders")
+            ask.put("/topics/orders").raise_for_status()
+            body = "\n".join(str(n) for n in range(first, first + 10))
+            ask.post("/topics/orders?wait=table", content=body, headers={"Content-Type": "application/x-ndjson"})
+            ground.partitions()
+            (of,) = ground.slices([Span(ORDERS, 0, 10)])
+            found.append([int(value) for _, value in read(options, of)])
+        ground.close()
+    assert found == [list(range(10)), list(range(100, 110))]
+
+
+def test_a_topic_that_a_server_has_no_more_is_a_loss(tmp_path: Path):
+    with serving(None) as server:
+        options, of = options_of(server=server.url), Slice(Span(ORDERS, 3, 5), 0, None)
+        with pytest.raises(DataLoss, match="orders-0 from 3 to below 5"):
+            read(options, of)
+        assert read(options, of, fail=False) == []
 
 
 def test_what_is_above_the_table_comes_from_the_server_and_each_record_once(tmp_path: Path):

@@ -39,6 +39,7 @@ from jobs.source.positions import (
 )
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+GONE = "a-0 is gone, or is not among what is to be read any more"
 
 
 def test_positions_are_kafkas_json_in_order():
@@ -135,10 +136,10 @@ class TestSpans:
 
     @pytest.mark.parametrize("ends", [{}, {A0: 4}], ids=["the batch knew it", "since it was planned"])
     def test_a_partition_that_is_gone_is_told(self, ends: dict[TopicPartition, int]):
-        assert plan_spans({A0: 3}, ends, {}) == ([], ["a-0 is gone"])
+        assert plan_spans({A0: 3}, ends, {}) == ([], [GONE])
 
     def test_a_new_partition_that_is_gone_before_it_was_read_is_told(self):
-        assert plan_spans({}, {A0: 3}, {}) == ([], ["a-0 is gone"])
+        assert plan_spans({}, {A0: 3}, {}) == ([], [GONE])
 
     def test_both_ends_of_the_range_are_positions_without_loss(self):
         assert begin(A0, 3, Range(3, 3)) == (3, "")
@@ -216,3 +217,8 @@ class TestSlices:
     def test_what_is_above_the_table_is_not_in_it(self):
         assert plan_slice(Span(A0, 40, 50), 0, Tabled("id", 40, self.FILES)).tabled is None
         assert plan_slice(Span(A0, 0, 5), 1, None).tabled is None
+
+    def test_files_of_another_topic_of_the_name_hold_nothing_of_it(self):
+        tabled = Tabled("old", 40, self.FILES)
+        assert plan_slice(Span(A0, 0, 5), 0, tabled, "new").tabled is None
+        assert plan_slice(Span(A0, 0, 5), 0, tabled, "old").tabled == Tabled("old", 40, self.FILES[:1])
