@@ -27,8 +27,9 @@ _STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOf
 _ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _POLL_MS: Final = 120_000
 _DELAY_MS: Final = 15 * 60_000
-#: Of Kafka's own settings, those for which a word of advice is better than that they are not known.
+#: Of options that are not known, those for which there is better advice than that.
 _ADVICE: Final = {
+    "path": "a server stores the rows, say which by the option server",
     "kafka.auto.offset.reset": "say where to begin with startingOffsets",
     "kafka.enable.auto.commit": "a query commits nothing: its checkpoint says how far it is",
     "kafka.key.deserializer": "keys are bytes: decode them with functions of Spark",

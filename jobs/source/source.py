@@ -17,11 +17,13 @@ from pyspark.sql.types import StructType
 
 from jobs.source.columns import check_schema, spark_schema
 from jobs.source.declared import BATCH, STREAM
-from jobs.source.errors import InvalidOption
+from jobs.source.errors import InvalidOption, SourceError
 from jobs.source.options import ReadOptions, notes_on, parse_options, parse_write_options, wants_headers
 from jobs.versions import check_spark
 
 _LOG: Final = logging.getLogger(__name__)
+#: What Spark adds to the options where a table is created, and nowhere else.
+_OF_A_TABLE: Final = "provider"
 
 
 class LakelogSource(DataSource):
@@ -32,6 +34,11 @@ class LakelogSource(DataSource):
         return "lakelog"
 
     def schema(self) -> StructType:
+        if _OF_A_TABLE in self.options:
+            raise SourceError(
+                "a table of a catalog cannot be of this format: Spark does not hand a table's options to a source in "
+                "Python; CREATE TEMPORARY VIEW … USING lakelog OPTIONS (…) does the same for a session"
+            )
         return spark_schema(headers=wants_headers(dict(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -57,7 +64,10 @@ class LakelogSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802
-        """With the output mode `complete` a batch is the whole result, and appended like any other."""
+        """With the output mode `complete` a batch is the whole result, and appended like any other.
+
+        Spark refuses the mode `update` by itself: it knows it of no source in Python.
+        """
         from jobs.source.sink import StreamWriter  # noqa: PLC0415 - see above
         from jobs.source.sink_columns import check_sink_schema  # noqa: PLC0415 - likewise
 

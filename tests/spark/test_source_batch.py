@@ -192,6 +192,16 @@ def test_what_cannot_be_is_refused_before_anything_is_read(spark: SparkSession, 
         load(spark, path=str(tmp_path), subscribe="plain").collect()
 
 
+def test_in_sql_a_topic_is_a_view_of_the_session_and_no_table_of_a_catalog(spark: SparkSession, stage: Stage):
+    """Spark does not hand the options of a table to a source in Python when it is read."""
+    options = f"OPTIONS (`kafka.bootstrap.servers` '{stage.url}', subscribe 'plain', startingOffsets 'earliest')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW plain_view USING lakelog {options}")
+    counted = spark.sql("SELECT partition, count(*) FROM plain_view WHERE `offset` >= 90 GROUP BY 1 ORDER BY 1")
+    assert [tuple(row) for row in counted.collect()] == [(0, 10), (1, 10)]
+    with pytest.raises(PySparkException, match="CREATE TEMPORARY VIEW"):
+        spark.sql(f"CREATE TABLE plain_table USING lakelog {options}")
+
+
 def test_a_root_and_a_server_must_be_of_one_cluster(spark: SparkSession, stage: Stage):
     with serving(None) as other:
         httpx.put(f"{other.url}/topics/plain").raise_for_status()

@@ -97,6 +97,31 @@ def test_a_numbered_batch_is_stored_once_by_whichever_frame_it_comes(spark: Spar
     write(empty, server=stage.url, topic="once", txnAppId="totals", txnVersion=4)
 
 
+def test_a_stream_of_changes_is_stored_by_its_batches_as_spark_refuses_the_mode_to_sources_in_python(
+    spark: SparkSession, stage: Stage, tmp_path: Path
+):
+    """`append` and `complete` it takes; should it take `update` one day, the documents are to say so."""
+    stage.create("seen", 1)
+    stage.create("changes", 1)
+    stage.fill("seen", 3)
+    frame = spark.readStream.format("lakelog").option("subscribe", "seen").option("startingOffsets", "earliest")
+    counts = (
+        frame.load(stage.path).groupBy("topic").count().selectExpr("topic AS key", "CAST(count AS STRING) AS value")
+    )
+
+    def put(batch: DataFrame, number: int) -> None:
+        write(batch, server=stage.url, topic="changes", txnAppId="counts", txnVersion=number)
+
+    def run(writer: Any, name: str) -> None:
+        writer.outputMode("update").option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True)
+        ended(writer.start)
+
+    with pytest.raises(PySparkException, match="lakelog does not support Update mode"):
+        run(counts.writeStream.format("lakelog").options(server=stage.url, topic="changes"), "refused")
+    run(counts.writeStream.foreachBatch(put), "put")
+    assert [(row["key"], row["value"]) for row in stage.read("changes", 0)] == [(b"seen", b"3")]
+
+
 def test_what_cannot_be_stored_is_refused_and_nothing_is(spark: SparkSession, stage: Stage):
     stage.create("none", 1)
     value = spark.createDataFrame([(b"v",)], "value BINARY")
@@ -115,6 +140,8 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is(spark: SparkSession, st
             write(frame, **options)
     with pytest.raises(PySparkException, match="only be appended to"):
         value.write.format("lakelog").options(server=stage.url, topic="none").mode("overwrite").save()
+    with pytest.raises(PySparkException, match="say which by the option server"):
+        value.write.format("lakelog").option("topic", "none").mode("append").save(stage.path)
     assert stage.read("none", 0) == []
 
 
