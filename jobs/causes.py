@@ -18,9 +18,14 @@ from delta_log.errors import LakelogError
 from jobs.outcome import Unfinished, one_sentence
 from jobs.source.errors import SourceError
 
-__all__ = ["Raised", "blamed", "cause_of", "is_of_spark", "plainly"]
+__all__ = ["Raised", "blamed", "cause_of", "in_words", "is_of_spark", "plainly"]
 
 _RAISED: Final = re.compile(r"(?:Caused by: |: )?([A-Za-z_][\w.$]*(?:\.\w+|Error|Exception|Interrupt)): (.+)")
+#: As Python ends a trace of what was raised without a word; Java has something before the name.
+_WORDLESS: Final = re.compile(r"([A-Za-z_]\w*(?:Error|Exception|Interrupt))()")
+#: Spark goes on with settings for whoever looks for a fault in the worker's program.
+_DEATH: Final = "Python worker exited unexpectedly"
+_DIED: Final = "a Python worker died amid its work, as one does that is killed, or for want of memory"
 _OWN: Final = "jobs.source."
 #: By its name, as it comes from a package that has no types.
 _OF_JAVA: Final = "Py4JJavaError"
@@ -60,6 +65,17 @@ def plainly() -> Generator[None]:
         raise raised.error from None
 
 
+@contextmanager
+def in_words() -> Generator[None]:
+    """What Spark raises, as a task of it failed, is Unfinished, and says why in one sentence."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        raise Unfinished(f"a task of Spark failed: {cause_of(error)}") from error
+
+
 def is_of_spark(error: BaseException) -> bool:
     """Whether it has traces of Java and Python in one text."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - a job without Spark must not need it
@@ -72,13 +88,18 @@ def cause_of(error: BaseException) -> str:
     cause = _cause(error) if is_of_spark(error) else None
     if cause is None:
         return one_sentence(error)
-    return cause.what if cause.kind.startswith(_OWN) else f"{cause.kind.rpartition('.')[2]}: {cause.what}"
+    if cause.what.startswith(_DEATH):
+        return _DIED
+    name = cause.kind.rpartition(".")[2]
+    return cause.what if cause.kind.startswith(_OWN) else f"{name}: {cause.what}" if cause.what else name
 
 
 def _cause(error: BaseException) -> _Cause | None:
-    """Who caused it all stands last, behind the name of its class."""
-    causes = [found for line in str(error).splitlines() if (found := _RAISED.fullmatch(line))]
-    return _Cause(*causes[-1].groups()) if causes else None
+    """Who caused it all stands last, behind the name of its class; but of a worker that died what befell its socket."""
+    lines = str(error).splitlines()
+    causes = [found for line in lines if (found := _RAISED.fullmatch(line) or _WORDLESS.fullmatch(line))]
+    told = [_Cause(*found.groups()) for found in causes]
+    return next((each for each in told if each.what.startswith(_DEATH)), told[-1] if told else None)
 
 
 def _is_of_a_plan(error: Exception) -> bool:

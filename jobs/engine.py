@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from delta_log.errors import NotAvailable
+from jobs.causes import in_words
 from jobs.exchange import Gather, Spread, exchange_by_spark, exchange_in_threads
 from jobs.own_session import OpenSession, Sessions
 from jobs.threads import in_threads
@@ -77,7 +78,8 @@ class SparkEngine:
 
         def call(work: W) -> R:
             context.setJobGroup(group, group, interruptOnCancel=True)
-            (answer,) = context.parallelize([work], 1).map(function).collect()
+            with in_words():
+                (answer,) = context.parallelize([work], 1).map(function).collect()
             return answer
 
         return in_threads(call, works, self.workers, abandon=lambda: context.cancelJobGroup(group))

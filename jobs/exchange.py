@@ -16,6 +16,7 @@ from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, TypeVar
 
+from jobs.causes import in_words
 from jobs.threads import in_threads
 
 __all__ = ["Gather", "Spread", "exchange_by_spark", "exchange_in_threads"]
@@ -83,7 +84,8 @@ def exchange_by_spark(
 
     def call(bucket: int) -> list[R]:
         context.setJobGroup(group, group, interruptOnCancel=True)
-        return context.runJob(answers, list, [bucket])
+        with in_words():
+            return context.runJob(answers, list, [bucket])
 
     for found in in_threads(call, range(buckets), workers, abandon=lambda: context.cancelJobGroup(group)):
         yield from found

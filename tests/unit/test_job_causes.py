@@ -16,6 +16,14 @@ Traceback (most recent call last):
   File "there.py", line 2, in f
 {}: what was wrong
 """
+DEATH = """An error occurred.
+: org.x.SparkException: Job aborted: org.x.SparkException: Python worker exited unexpectedly (crashed). Set this.
+\tat x
+Caused by: org.x.SparkException: Python worker exited unexpectedly (crashed). Set this.
+\t... 1 more
+Caused by: java.{}
+"""
+DIED = "a Python worker died amid its work, as one does that is killed, or for want of memory"
 
 
 @pytest.mark.parametrize(
@@ -48,6 +56,9 @@ def test_no_record_is_blamed_for(error: BaseException):
             "SparkException: Job aborted",
         ),
         (PythonException("Caused by: org.x.SparkNumberFormatException: what"), "SparkNumberFormatException: what"),
+        (PythonException("An exception was thrown.\nTraceback\n  File\nMemoryError\n"), "MemoryError"),
+        (PythonException(DEATH.format("io.EOFException")), DIED),
+        (PythonException(DEATH.format("net.SocketException: Connection reset")), DIED),
     ],
 )
 def test_a_record_is_blamed_for(error: Exception, why: str):
