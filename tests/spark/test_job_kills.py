@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from delta_log import Log, Record, Settings
 from tests.support.job_stage import (
     DAY,
-    PARTITIONS,
     TOPIC,
     Writer,
     by_delta_rs,
@@ -20,6 +18,7 @@ from tests.support.job_stage import (
     by_spark,
     check_present,
     check_present_so_far,
+    check_young_ones_stay,
     create,
     finish,
     let_time_pass,
@@ -28,6 +27,7 @@ from tests.support.job_stage import (
     run_job,
     start_job,
 )
+from tests.support.job_topics import fold_days_ago
 from tests.support.serving import Server, serving, wait_for
 
 COMPACTION = (
@@ -112,23 +112,9 @@ def test_a_killed_retention_removes_nothing_young_and_the_next_one_ends_its_work
     check_present(by_spark(spark, root, writers[-1].topic), writers[-1], starts[writers[-1].topic])
 
 
-def check_young_ones_stay(held: dict[int, list[tuple[int, bytes]]], writer: Writer, starts: list[int]) -> None:
-    """Of the old ones whole files are there or not; of the young ones the first so many."""
-    for partition, rows in held.items():
-        young = [at for at, _ in rows if at >= starts[partition]]
-        assert young == list(range(starts[partition], starts[partition] + len(young)))
-        known = writer.acked[partition]
-        assert all(known.get(at, value) == value for at, value in rows)
-
-
 def test_a_killed_deletion_of_bytes_is_ended_by_the_next_run(root: Path):
     """Of files that were folded away three days ago; what they held is in the table as before."""
-    with Log.open(root, settings=Settings(upkeep=False), clock_ms=lambda: now_ms() - 3 * DAY) as log:
-        log.create_topic(TOPIC, PARTITIONS, {"lakelog.fold.files": 2, "retention.ms": -1})
-        for number in range(6):
-            log.append(TOPIC, [Record(b"%d" % number, partition=0)])
-            log.flush(TOPIC)
-        assert log.fold(TOPIC)
+    fold_days_ago(root)
     before = by_delta_rs(root)
     assert len(before[0]) == 6
     assert len(list(root.glob("topics/*/partition=0/*.parquet"))) == 7

@@ -60,6 +60,8 @@ def forget_checkpoints(root: Path, topic: str = TOPIC) -> None:
 class Writer:
     """Sends records as long as it is told, and keeps what was acknowledged: of each partition, offset by offset."""
 
+    pause_s = 0.02
+
     def __init__(self, topic: str = TOPIC) -> None:
         self.topic = topic
         self.acked: dict[int, dict[int, bytes]] = {partition: {} for partition in range(PARTITIONS)}
@@ -110,20 +112,25 @@ class Writer:
     def _keep_writing(self, url: str, stop: threading.Event) -> None:
         try:
             with Producer({"bootstrap.servers": url, "linger.ms": 0}) as producer:
-                while not stop.wait(0.02):
-                    sent = [
-                        (value, producer.send(self.topic, b'"%b"' % value, partition=partition))
-                        for partition in self.acked
-                        for value in [self._value() for _ in range(5)]
-                    ]
-                    producer.flush()
-                    for value, future in sent:
-                        metadata = future.result(DEADLINE_S)
-                        assert metadata.partition is not None
-                        assert metadata.offset is not None
-                        self.acked[metadata.partition][metadata.offset] = b'"%b"' % value
+                while True:
+                    self._put(producer)
+                    if stop.wait(self.pause_s):
+                        return
         except BaseException as error:  # noqa: BLE001 - told by whoever waits
             self.failure = error
+
+    def _put(self, producer: Producer) -> None:
+        sent = [
+            (value, producer.send(self.topic, b'"%b"' % value, partition=partition))
+            for partition in self.acked
+            for value in [self._value() for _ in range(5)]
+        ]
+        producer.flush()
+        for value, future in sent:
+            metadata = future.result(DEADLINE_S)
+            assert metadata.partition is not None
+            assert metadata.offset is not None
+            self.acked[metadata.partition][metadata.offset] = b'"%b"' % value
 
     def _value(self) -> bytes:
         self._number += 1
@@ -192,6 +199,15 @@ def check_present_so_far(held: Held, writer: Writer) -> None:
         assert [at for at, _ in rows] == list(range(len(rows)))
         known = writer.acked[partition]
         assert [row for row in rows if row[0] in known] == [(at, known[at]) for at, _ in rows if at in known]
+
+
+def check_young_ones_stay(held: Held, writer: Writer, starts: Sequence[int]) -> None:
+    """Of the old ones whole files are there or not; of the young ones the first so many."""
+    for partition, rows in held.items():
+        young = [at for at, _ in rows if at >= starts[partition]]
+        assert young == list(range(starts[partition], starts[partition] + len(young)))
+        known = writer.acked[partition]
+        assert all(known.get(at, value) == value for at, value in rows)
 
 
 def run_job(job: str, root: Path, *options: object) -> tuple[int, dict[str, Any], str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,14 +34,6 @@ class KeyedWriter(Writer):
         with Producer({"bootstrap.servers": url, "linger.ms": 0}) as producer:
             for _ in range(rounds):
                 self._put(producer)
-
-    def _keep_writing(self, url: str, stop: threading.Event) -> None:
-        try:
-            with Producer({"bootstrap.servers": url, "linger.ms": 0}) as producer:
-                while not stop.wait(0.02):
-                    self._put(producer)
-        except BaseException as error:  # noqa: BLE001 - told by whoever waits
-            self.failure = error
 
     def _put(self, producer: Producer) -> None:
         sent: list[tuple[bytes, bytes | None, Any]] = []

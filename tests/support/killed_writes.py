@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.session import build_session
 from jobs.source.source import register
+from tests.support.processes import command, descendants, parents
 from tests.support.serving import wait_for
 
 #: In so many rows an executor hands them to its worker, which sends each lot in a request of its own.
@@ -115,33 +116,13 @@ def staged(url: str) -> int:
 
 def workers() -> list[int]:
     """The forks of Spark's daemons for Python, which are children of our JVM."""
-    parents = _parents()
-    daemons = _daemons(parents)
-    return [pid for pid in daemons if parents[pid] in daemons]
+    known, daemons = parents(), everything()
+    return [pid for pid in daemons if known.get(pid) in daemons]
 
 
 def everything() -> list[int]:
     """And the daemons themselves."""
-    return sorted(_daemons(_parents()))
-
-
-def _daemons(parents: dict[int, int]) -> set[int]:
-    ours = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
-        ours |= more
-    return {pid for pid in ours if b"pyspark.daemon" in _read(f"/proc/{pid}/cmdline")}
-
-
-def _parents() -> dict[int, int]:
-    texts = {int(each.name): _read(str(each / "stat")) for each in Path("/proc").iterdir() if each.name.isdigit()}
-    return {pid: int(text.rpartition(b") ")[2].split()[1]) for pid, text in texts.items() if text}
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
+    return sorted(pid for pid in descendants(os.getpid()) if b"pyspark.daemon" in command(pid))
 
 
 if __name__ == "__main__":
