@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from delta_log.errors import NotAvailable
-from jobs.causes import in_words
+from jobs.causes import cause_of, in_words, is_of_spark
 from jobs.exchange import Gather, Spread, exchange_by_spark, exchange_in_threads
 from jobs.own_session import OpenSession, Sessions
 from jobs.threads import in_threads
@@ -102,8 +102,7 @@ def open_engine(name: EngineName, app_name: str, master: str | None = None) -> E
     try:
         return SparkEngine(app_name, master)
     except Exception as error:
-        why = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise NotAvailable(f"Spark does not start ({why}); --engine local needs none") from error
+        raise NotAvailable(f"Spark does not start ({_why(error)}); --engine local needs none") from error
 
 
 def open_session(app_name: str, master: str | None = None) -> OpenSession:
@@ -111,8 +110,14 @@ def open_session(app_name: str, master: str | None = None) -> OpenSession:
     try:
         return _session(app_name, master)
     except Exception as error:
-        why = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise NotAvailable(f"Spark does not start: {why}") from error
+        raise NotAvailable(f"Spark does not start: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    """Where pyspark itself is not there, nobody can be asked what is of Spark."""
+    if not isinstance(error, ImportError) and is_of_spark(error):
+        return cause_of(error)
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _session(app_name: str, master: str | None) -> OpenSession:

@@ -71,12 +71,12 @@ def build_session(
         try:
             session = builder.getOrCreate()
         except PySparkRuntimeError as error:
-            raise NotAvailable(_why_no_jvm(ivy, jars) or str(error)) from error
+            raise NotAvailable(_why_no_jvm(ivy, jars)) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def _why_no_jvm(ivy: Path, jars: Sequence[str]) -> str | None:
+def _why_no_jvm(ivy: Path, jars: Sequence[str]) -> str:
     """Spark says no more than that it ended, and Java says it in many lines before that."""
     trouble = trouble_of_java(ask_java(), os.environ.get("JAVA_HOME"))
     if trouble is not None:
@@ -84,4 +84,4 @@ def _why_no_jvm(ivy: Path, jars: Sequence[str]) -> str | None:
     absent = absent_jars(ivy, jars)
     if absent:
         return f"{' and '.join(absent)} could not be fetched into {ivy}; `lakelog doctor --spark` says what helps"
-    return None
+    return "Java ended before Spark was ready, and said why before this"
