@@ -72,7 +72,7 @@ def _check(options: argparse.Namespace) -> None:
         raise InvalidRequest("a table is made of one topic: say which, by --topic, once")
     _check_format(options)
     check_outside("--table", options.table, options.data)
-    options.merge_by = tuple(name.strip() for name in (options.merge_by or "").split(",") if name.strip())
+    options.merge_by = () if options.merge_by is None else _fields(options.merge_by)
     if options.group is None:
         options.group = f"materialize-{_plain(options.table)}"
     if options.dead_letters:
@@ -92,8 +92,19 @@ def _check_format(options: argparse.Namespace) -> None:
         raise InvalidRequest("--format protobuf needs --message, and nothing else has one")
     if options.infer and (kind != "json" or options.schema):
         raise InvalidRequest("--infer is for --format json without a --schema")
-    if options.merge_by and kind == "raw":
+    if options.merge_by is not None and kind == "raw":
         raise InvalidRequest("--format raw has no fields to merge by: say --merge-by-key")
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    """Of --merge-by; their names are told apart as columns are, without regard to case."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise InvalidRequest(f"--merge-by: a field has no name in {text!r}")
+    twice = [name for number, name in enumerate(names) if name.lower() in map(str.lower, names[:number])]
+    if twice:
+        raise InvalidRequest(f"--merge-by: {twice[0]!r} is named twice")
+    return names
 
 
 def _plain(table: str) -> str:

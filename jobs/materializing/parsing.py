@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from jobs.materializing.columns import ORIGIN, RAW, aligned, missing, requires
 from jobs.materializing.decoding import Wire, decoded
+from jobs.materializing.newest import Place
 
 __all__ = ["Format", "How", "bad_rows", "good_rows", "parsed"]
 
@@ -53,9 +54,11 @@ class How:
         return self.format == "raw"
 
     @property
-    def place(self) -> tuple[str, str, str]:
+    def place(self) -> Place:
         """The columns that say when and where a record was appended."""
-        return ("timestamp", "partition", "offset") if self.is_raw else ("_timestamp", "_partition", "_offset")
+        if self.is_raw:
+            return ("timestamp", "topic", "partition", "offset")
+        return ("_timestamp", "_topic", "_partition", "_offset")
 
     @property
     def by_key(self) -> bool:

@@ -32,7 +32,8 @@ def parse_schema(text: str) -> StructType:
             return StructType.fromJson(json.loads(said))
         found = StructType.fromDDL(said)
     except Exception as error:
-        raise InvalidRequest(f"--schema is no schema: {one_sentence(error)}") from error
+        what = "no schema" if said != text else "neither a file that can be read nor a schema"
+        raise InvalidRequest(f"--schema is {what}: {one_sentence(error)}") from error
     if not isinstance(found, StructType):
         raise InvalidRequest(f"--schema is {found.simpleString()}, and must be fields, as in 'id BIGINT, name STRING'")
     return found

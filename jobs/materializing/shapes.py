@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
 from delta_log.errors import InvalidRequest
 from jobs.materializing.columns import RAW, check_fields, evolved, fields_of, output_schema
@@ -76,8 +76,22 @@ def _fields(options: argparse.Namespace, wire: Wire | None, table: StructType | 
 
 
 def _by(names: Sequence[str], fields: StructType) -> tuple[str, ...]:
-    there = {field.name.lower(): field.name for field in fields.fields}
-    missing = [name for name in names if name.lower() not in there]
-    if missing:
-        raise InvalidRequest(f"--merge-by: there is no field {missing[0]!r}")
-    return tuple(there[name.lower()] for name in names)
+    there = {field.name.lower(): field for field in fields.fields}
+    for name in names:
+        field = there.get(name.lower())
+        if field is None and name.lower().partition(".")[0] in there:
+            raise InvalidRequest(f"--merge-by: {name!r} is within a field, and rows are merged by whole ones")
+        if field is None:
+            raise InvalidRequest(f"--merge-by: there is no field {name!r}")
+        if not _has_equals(field.dataType):
+            raise InvalidRequest(f"--merge-by: {name} is {field.dataType.simpleString()}, which nothing is equal to")
+    return tuple(there[name.lower()].name for name in names)
+
+
+def _has_equals(kind: DataType) -> bool:
+    """Whether Spark can say of two values that they are the same."""
+    if isinstance(kind, StructType):
+        return all(_has_equals(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_equals(kind.elementType)
+    return not isinstance(kind, (MapType, VariantType))

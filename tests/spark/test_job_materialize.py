@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,32 +142,6 @@ def test_of_two_runs_one_stores_each_batch_and_the_other_goes_on_behind_it(
     assert all(each["batches"] for each in others)
 
 
-def test_a_table_follows_a_compacted_topic(spark: SparkSession, stage: Stage, tmp_path: Path):
-    stage.create("state", 2, cleanup_policy="compact")
-    output = as_table(spark, stage, "state", tmp_path, "--merge-by-key", "--max-offsets", 20)
-    latest: dict[bytes, int] = {}
-
-    def write(numbers: range) -> None:
-        records: list[dict[str, Any]] = []
-        for n in numbers:
-            key = b"k%d" % (n * 7 % 10)
-            gone = n % 6 == 0
-            records.append({"key": key, "value": None if gone else b'{"id": %d}' % n, "partition": n * 7 % 10 % 2})
-            latest.pop(key, None)
-            if not gone:
-                latest[key] = n
-        stage.write("state", records)
-
-    write(range(1, 30))
-    output.run()
-    assert dict(output.rows("_key", "id")) == latest
-    write(range(30, 47))
-    assert output.try_run(probe=FailsAt("materialize.stored"))[0] == 1
-    write(range(47, 60))
-    output.run()
-    assert dict(output.rows("_key", "id")) == latest
-
-
 def test_columns_come_only_where_they_are_asked_for_and_a_table_says_what_its_fields_are(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ):
@@ -255,22 +228,6 @@ def test_dead_letters_that_are_too_large_come_without_what_they_hold(spark: Spar
     cut = [row for row in letters.values() if row.get("left_out")]
     assert len(cut) == 4
     assert all(row["key"] is row["value"] is None for row in cut)
-
-
-def test_avro_and_raw_records_become_rows(spark: SparkSession, stage: Stage, tmp_path: Path):
-    stage.create("shapes", 1)
-    stage.write("shapes", [{"key": b"k", "value": b"\x06", "headers": [("h", b"1")]}, {"key": b"k", "value": None}])
-    schema = tmp_path / "shapes.avsc"
-    schema.write_text(json.dumps({"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}))
-    avro = Output(spark, stage, "shapes", tmp_path / "avro", "--format", "avro", "--schema", schema)
-    assert avro.run() == {"batches": 1, "rows": 1, "dead_letters": 1, "overtaken": 0}
-    assert avro.rows("id", "_offset") == [(3, 0)]
-    raw = Output(spark, stage, "shapes", tmp_path / "raw", "--format", "raw")
-    assert raw.run()["rows"] == 2
-    assert raw.rows("value", "offset", "headers") == [(None, 1, None), (b"\x06", 0, [("h", b"1")])]
-    newest = Output(spark, stage, "shapes", tmp_path / "newest", "--format", "raw", "--merge-by-key")
-    newest.run()
-    assert newest.rows("key") == []
 
 
 def test_a_topic_that_was_made_again_is_another_one(spark: SparkSession, stage: Stage, tmp_path: Path):

@@ -141,9 +141,13 @@ def killed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Ite
 
 
 def tables(spark: SparkSession, stage: Stage, directory: Path) -> Iterator[Table]:
-    kinds: dict[str, tuple[object, ...]] = {"appended": (), "merged": ("--merge-by-key",)}
-    for kind, options in kinds.items():
-        for step, hit in STEPS if kind == "appended" else STEPS[2:4]:
+    kinds: dict[str, tuple[tuple[object, ...], Sequence[tuple[str, int]]]] = {
+        "appended": ((), STEPS),
+        "merged": (("--merge-by-key",), STEPS[2:4]),
+        "by-fields": (("--merge-by", "id,name"), STEPS[2:3]),
+    }
+    for kind, (options, steps) in kinds.items():
+        for step, hit in steps:
             topic = f"{kind}-{step}"
             source, output = Source(stage, topic), as_table(spark, stage, topic, directory, *options)
             source.write(20)

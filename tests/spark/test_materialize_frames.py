@@ -150,19 +150,19 @@ def test_the_newest_row_of_a_key_is_that_of_the_highest_offset_or_of_the_latest_
     early, late = AT, AT + dt.timedelta(seconds=1)
     rows = spark.createDataFrame(
         [
-            ("a", late, 0, 1, "old"),
-            ("a", early, 0, 2, "new"),  # a producer's clock went back
-            ("b", early, 0, 9, "old"),
-            ("b", late, 1, 1, "new"),
-            ("c", early, 0, 9, "old"),
-            ("c", early, 1, 1, "new"),
+            ("a", late, "t", 0, 1, "old"),
+            ("a", early, "t", 0, 2, "new"),  # a producer's clock went back
+            ("b", early, "t", 0, 9, "old"),
+            ("b", late, "t", 1, 1, "new"),
+            ("c", early, "t", 0, 9, "old"),
+            ("c", early, "t", 1, 1, "new"),
         ],
-        "k STRING, _timestamp TIMESTAMP, _partition INT, _offset BIGINT, v STRING",
+        "k STRING, _timestamp TIMESTAMP, _topic STRING, _partition INT, _offset BIGINT, v STRING",
     )
-    place = ("_timestamp", "_partition", "_offset")
+    place = ("_timestamp", "_topic", "_partition", "_offset")
     assert {row["k"]: row["v"] for row in newest_rows(rows, ["k"], place).collect()} == dict.fromkeys("abc", "new")
     pairs = rows.alias("new").join(rows.alias("old"), "k").where(is_newer("new", "old", place))
-    assert sorted((row[0], row[4], row[8]) for row in pairs.collect()) == [(k, "new", "old") for k in "abc"]
+    assert sorted((row[0], row[5], row[10]) for row in pairs.collect()) == [(k, "new", "old") for k in "abc"]
 
 
 def test_a_schema_is_inferred_from_what_records_show(spark: SparkSession):

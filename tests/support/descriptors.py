@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from google.protobuf import descriptor_pb2, timestamp_pb2
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
 
-def descriptor_set() -> bytes:
-    """Order with fields of all kinds, and Tree, which is within itself."""
+def message_class(descriptors: bytes, name: str) -> Any:
+    """Of a full name: what messages are made with, to be written as bytes."""
+    pool = descriptor_pool.DescriptorPool()
+    for each in descriptor_pb2.FileDescriptorSet.FromString(descriptors).file:
+        pool.Add(each)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def descriptor_set(*, newer: bool = False) -> bytes:
+    """Order with fields of all kinds, and Tree, which is within itself. Newer ones have more fields."""
     file = descriptor_pb2.FileDescriptorProto(
         name="shop.proto", package="shop", syntax="proto3", dependency=["google/protobuf/timestamp.proto"]
     )
     kind = file.enum_type.add(name="Kind")
     kind.value.add(name="PLAIN", number=0)
     kind.value.add(name="GIFT", number=1)
+    if newer:
+        kind.value.add(name="SAMPLE", number=2)
     line = file.message_type.add(name="Line")
     _add(line, "what", 1, Field.TYPE_STRING)
+    if newer:
+        _add(line, "count", 2, Field.TYPE_UINT32)
     order = file.message_type.add(name="Order")
     _add(order, "id", 1, Field.TYPE_INT64)
     _add(order, "name", 2, Field.TYPE_STRING)
@@ -31,6 +45,9 @@ def descriptor_set() -> bytes:
     _add(entry, "key", 1, Field.TYPE_STRING)
     _add(entry, "value", 2, Field.TYPE_INT32)
     _add(order, "counts", 8, Field.TYPE_MESSAGE, ".shop.Order.CountsEntry", repeated=True)
+    if newer:
+        _add(order, "paid", 9, Field.TYPE_BOOL)
+        _add(order, "gift", 10, Field.TYPE_MESSAGE, ".shop.Line")
     tree = file.message_type.add(name="Tree")
     _add(tree, "branch", 1, Field.TYPE_MESSAGE, ".shop.Tree")
     found = descriptor_pb2.FileDescriptorSet()
