@@ -24,12 +24,14 @@ from xdist.scheduler import LoadScopeScheduling
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
 SPARK = Path(__file__).parent / "spark"
-#: The half that mostly starts programs of its own; the other takes about as long.
+#: One half has jobs that are killed, and so many others that both take about as long.
 SPARK_JOBS = (
+    "test_job_consume",
     "test_job_kills",
     "test_job_materialize",
     "test_jobs_exactly_once",
     "test_jobs_killed",
+    "test_jobs_killed_on_executors",
     "test_jobs_together",
 )
 
