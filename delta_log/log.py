@@ -22,7 +22,7 @@ from delta_log.appending import Appending
 from delta_log.catalog import TopicInfo
 from delta_log.deletion import carry_out_deletion, decide_deletion, finish_deletion
 from delta_log.disk import Disk, Probe, no_probe
-from delta_log.errors import LakelogError, OutcomeUnknown
+from delta_log.errors import Closed, LakelogError, OutcomeUnknown
 from delta_log.ledger import Ledger
 from delta_log.ledger_table import LedgerTable
 from delta_log.live import TableWaiter
@@ -48,6 +48,8 @@ class Log(Appending):
     def __init__(self, running: Running, settings: Settings, clock_ms: Callable[[], int]) -> None:
         super().__init__(running, settings, clock_ms)
         self._closing = threading.Lock()
+        #: apart from the other, as the background makes them too, and a close waits for the background
+        self._making_transactions = threading.Lock()
         self._complete = False
         self._transactions: Transactions | None = None
         self._knows_past_transactions = False
@@ -157,7 +159,7 @@ class Log(Appending):
     @property
     def transactions(self) -> Transactions:
         """Records for any topics, and what is decided with them, that become visible together or never."""
-        with self._closing:
+        with self._making_transactions:
             if self._transactions is None:
                 self._check_writable()
                 self._transactions = Transactions(
@@ -178,8 +180,9 @@ class Log(Appending):
         """Once, in the background: what an earlier life committed may not be completed yet, or is to be forgotten."""
         if self._knows_past_transactions:
             return
-        if self._running.catalog.ledger(TRANSACTIONS, create=False) is not None:
-            _ = self.transactions
+        if not self._closed and self._running.catalog.ledger(TRANSACTIONS, create=False) is not None:
+            with suppress(Closed):
+                _ = self.transactions
         self._knows_past_transactions = True
 
     def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
@@ -250,7 +253,8 @@ class Log(Appending):
                 if self._transactions is not None:
                     with suppress(LakelogError):
                         self._transactions.complete()
-                super().close()
+                with self._making_transactions:
+                    super().close()
                 if self._transactions is not None:
                     self._transactions.close()
                 self._let_go_of_readers()

@@ -1,18 +1,20 @@
 """The row of a committed transaction: when the tables followed, it names versions of theirs that have all of it."""
 
 from collections.abc import Callable
+from threading import Event, Thread
 from typing import Any
 from unittest import mock
 
 import msgspec
 import pytest
 
-from delta_log import Log, Record
+from delta_log import Log, Record, Settings, upkeep
 from delta_log.errors import StorageRefused
 from delta_log.ledger_table import Row
 from delta_log.transactions.decisions import REMEMBERED, TABLE, TRANSACTIONS, Decisions
+from delta_log.upkeep import Upkeep
 from tests.support.keyed_rows import live_of
-from tests.support.logs import Place, hold_tables
+from tests.support.logs import Place, eventually, hold_tables
 
 
 def begun(place: Place) -> Log:
@@ -141,3 +143,24 @@ def test_without_a_look_in_its_turn_it_would_be(log: Log):
     with mock.patch.object(Decisions, "has", return_value=True):
         take_its_place_meanwhile(log)
     assert row(log)[2] == 0
+
+
+def test_a_close_does_not_wait_for_a_background_that_waits_for_it(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """As its first pass, a second behind the opening, takes up the transactions there are."""
+    monkeypatch.setattr(upkeep, "FOLLOW_EVERY_S", 0.01)
+    log = place.open(settings=Settings())
+    log.create_topic("t")
+    commit(log, "t")
+    log.close()
+    passes, go_on = Event(), Event()
+    monkeypatch.setattr(Upkeep, "_look_for_newcomers", lambda _: passes.set() or go_on.wait(20))
+    again, place.log = place.open(settings=Settings()), None
+    background = again._running.upkeep
+    assert passes.wait(20)
+    closing = Thread(target=again.close, daemon=True)
+    closing.start()
+    eventually(background._stop.is_set)
+    go_on.set()
+    closing.join(20)
+    assert not closing.is_alive()
+    assert not background._complaints._said

@@ -35,7 +35,8 @@ def made_of(cls: type[LogError]) -> LogError:
     """An error of the log with facts of some kind."""
     given = {"index": 1, "size": 9, "limit": 8, "expected": 4, "received": 6, "current": 2, "sequence": 4}
     given |= {"partition": 9, "partitions": 4}
-    names = list(inspect.signature(cls.__init__).parameters)[1:]
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    names = [each.name for each in parameters if each.kind is not inspect.Parameter.KEYWORD_ONLY][1:]
     if names[:1] == ["args"]:
         return cls("what it says")
     return cls(*(given.get(name, name) for name in names))
