@@ -180,7 +180,7 @@ class Log(Appending):
         """Once, in the background: what an earlier life committed may not be completed yet, or is to be forgotten."""
         if self._knows_past_transactions:
             return
-        if not self._closed and self._running.catalog.ledger(TRANSACTIONS, create=False) is not None:
+        if self._running.catalog.ledger(TRANSACTIONS, create=False) is not None:
             with suppress(Closed):
                 _ = self.transactions
         self._knows_past_transactions = True

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,8 +14,8 @@ import pytest
 from delta_log import Log
 from lakelog import Producer
 from lakelog.cli import main
-from tests.architecture.project_files import ROOT
-from tests.support.serving import environment, serving, wait_for
+from tests.support.nobody import run_as_nobody
+from tests.support.serving import serving, wait_for
 
 SOUND = {"root", "rights", "put-if-absent", "system calls", "free space", "clock"}
 
@@ -150,23 +148,13 @@ def test_a_root_of_a_newer_format_fails(tmp_path: Path, capsys):
 
 
 def test_missing_rights_fail_with_their_cure(tmp_path: Path):
-    """As a user who is not root, since the rights of files bind nobody else; by then everything is imported."""
     place, other = tmp_path / "place", tmp_path / "other"
-    place.mkdir()
-    for folder in (place, *place.parents[:3]):
-        folder.chmod(0o555 if folder == place else 0o755)
-    program = (
-        "import os, sys; from lakelog.cli import main; main(['doctor', '--output', 'json', '--data', sys.argv[1]]); "
-        "os.getuid() or os.setuid(65534); sys.exit(main(['doctor', '--output', 'json', '--data', sys.argv[2]]))"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program, str(other), str(place)],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-        cwd=ROOT,
-        env=environment(),
+    place.mkdir(mode=0o555)
+    ended = run_as_nobody(
+        "from lakelog.cli import main; main(['doctor', '--output', 'json', '--data', sys.argv[2]])",
+        "sys.exit(main(['doctor', '--output', 'json', '--data', sys.argv[1]]))",
+        place,
+        other,
     )
     place.chmod(0o755)
     before, after = (json.loads(line) for line in ended.stdout.splitlines())

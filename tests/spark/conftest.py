@@ -14,6 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.session import build_session
+from tests.support.serving import serving
+from tests.support.source_stage import Stage
 from tests.support.standing_jobs import INTERPRETED
 
 HERE = Path(__file__).parent
@@ -53,3 +55,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A server of the module's own, as it comes; a module that wants another has a fixture of that name."""
+    root = tmp_path_factory.mktemp("stage") / "root"
+    with serving(root) as server:
+        stage = Stage(server, root)
+        yield stage
+        stage.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,10 @@ from pyspark.sql import SparkSession
 
 from jobs.materializing import running
 from tests.support.materializing import FailsAt, Output, materialize
-from tests.support.serving import serving
 from tests.support.source_stage import Stage, writing_on
 
 FIELDS = "id BIGINT NOT NULL, name STRING"
 BAD_EVERY = 5
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    root = tmp_path_factory.mktemp("materialize") / "root"
-    with serving(root) as server:
-        stage = Stage(server, root)
-        yield stage
-        stage.close()
 
 
 class Source:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.materializing import FailsAt, Output, materialize
-from tests.support.serving import serving
 from tests.support.source_stage import Stage
 
 START_MS = 1_700_000_000_000
 NO_ROW_EVERY = 11
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    root = tmp_path_factory.mktemp("merges") / "root"
-    with serving(root) as server:
-        stage = Stage(server, root)
-        yield stage
-        stage.close()
 
 
 def as_table(spark: SparkSession, stage: Stage, topic: str, path: Path, fields: str, *options: object) -> Output:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,11 @@ from pyspark.sql import SparkSession
 
 from tests.support.descriptors import descriptor_set, message_class
 from tests.support.materializing import Output
-from tests.support.serving import serving
 from tests.support.source_stage import Stage
 
 AT = dt.datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
 NEWER = descriptor_set(newer=True)
 ORDER, NEWER_ORDER = message_class(descriptor_set(), "shop.Order"), message_class(NEWER, "shop.Order")
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    root = tmp_path_factory.mktemp("shapes") / "root"
-    with serving(root) as server:
-        stage = Stage(server, root)
-        yield stage
-        stage.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import io
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from jobs.outcome import Exit, Summary, decide_exit, one_sentence
 from jobs.progress import Progress
 from tests.architecture.project_files import ROOT
 from tests.support.job_stage import DAY, let_time_pass, now_ms
+from tests.support.nobody import run_as_nobody
 from tests.support.serving import environment
 
 
@@ -227,28 +227,15 @@ def test_a_clock_eight_days_ahead_is_refused_and_nothing_is_changed(root: Path, 
 
 
 def test_what_only_looks_works_where_nothing_may_be_written(root: Path):
-    """As a user who is not root, since the rights of files bind nobody else; by then everything is imported."""
-    temporary = Path(tempfile.gettempdir())
-    for folder in root.parents:
-        if temporary in folder.parents:
-            folder.chmod(0o755)
     for path in (root, *root.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    program = (
-        "import os, sys; from jobs import audit, compaction, retention; at = ['--data', sys.argv[1], '--all']; "
-        "local = [*at, '--engine', 'local']; audit.main(local); os.getuid() or os.setuid(65534); "
-        "print([int(audit.main(local)), int(compaction.main([*local, '--min-age', '0s', '--dry-run'])), "
-        "int(retention.main([*at, '--dry-run'])), int(retention.main(at))])"
-    )
     before = sorted(root.rglob("*"))
-    ended = subprocess.run(
-        [sys.executable, "-c", program, str(root)],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-        cwd=ROOT,
-        env=environment(),
+    ended = run_as_nobody(
+        "from jobs import audit, compaction, retention; at = ['--data', sys.argv[1], '--all']; "
+        "local = [*at, '--engine', 'local']; audit.main(local)",
+        "print([int(audit.main(local)), int(compaction.main([*local, '--min-age', '0s', '--dry-run'])), "
+        "int(retention.main([*at, '--dry-run'])), int(retention.main(at))])",
+        root,
     )
     for path in (root, *(each for each in root.rglob("*") if each.is_dir())):
         path.chmod(0o755)
