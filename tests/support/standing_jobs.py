@@ -31,6 +31,8 @@ from tests.support.serving import wait_for
 
 #: Six times of what it takes: a JVM, and twenty jobs in it.
 SECONDS = 600
+#: Of a story that is told.
+PIECE = 10_000
 #: For few rows: queries are neither compiled, nor planned again while they run.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -124,6 +126,12 @@ def _stand(said: Sequence[str]) -> set[int]:
 
 def _ended(said: Sequence[str]) -> list[str]:
     return [line for line in list(said) if line.startswith("ended ")]
+
+
+def _shortened(said: Sequence[str]) -> str:
+    """What came first says why, and what came last what was under way."""
+    story = "".join(said)
+    return story if len(story) <= 2 * PIECE else f"{story[:PIECE]}\n…\n{story[-PIECE:]}"
 
 
 def _read(stream: IO[str] | None, into: list[str]) -> None:
