@@ -28,6 +28,7 @@ from delta_log.housekeeping import entries_beyond, is_checkpoint_due, removed_be
 from delta_log.lost_ranges import read_lost
 from delta_log.merging import MergeAnswer, MergeOrder
 from delta_log.opening import wall_clock_ms
+from delta_log.remains import names_without_log
 from delta_log.retention import RetentionPlan, plan_retention
 from delta_log.rewrite import JOBS_MARK, move_log_starts, replace_files, rewritten_name, take_out_files
 from delta_log.roots import Root, as_root, open_root, read_topic_defaults
@@ -120,6 +121,10 @@ class Maintenance:
     def topics(self) -> list[str]:
         """The topics there are, those that are closed among them."""
         return self._catalog.names()
+
+    def names_without_log(self) -> list[str]:
+        """Where files of topics are, and nothing says of which."""
+        return names_without_log(self._root.store, self._catalog)
 
     def agreed_now(self, *, only_to_look: bool = False) -> int:
         """What time it is, if this host and the store agree on it: of the two, the one by which less is old.

@@ -13,7 +13,7 @@ from typing import Final
 from delta_log.auditing import AuditOrder, audit_files
 from delta_log.chains import Finding
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import Corruption
+from delta_log.errors import Corruption, LakelogError
 from delta_log.maintenance import TopicMaintenance
 from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, TopicProblem, run_job
@@ -54,6 +54,11 @@ def _work(run: Run, topic: TopicMaintenance) -> None:
         raise TopicProblem(Corruption(where, first.what), len(findings))
 
 
+def _without_log(run: Run) -> dict[str, LakelogError]:
+    what = "no log says of which table its files are; `lakelog check` looks further"
+    return {} if run.dry_run else {name: Corruption(name, what) for name in run.maintenance.names_without_log()}
+
+
 def _look_into_files(run: Run, topic: TopicMaintenance, orders: Sequence[AuditOrder]) -> list[Finding]:
     if not orders:
         return []
@@ -78,6 +83,7 @@ JOB: Final = Job(
         "findings": "what is wrong; each is a line on stdout",
     },
     looks=True,
+    beside=_without_log,
 )
 
 if __name__ == "__main__":

@@ -93,8 +93,9 @@ class Run:
 class Job:
     """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, does it, and tells it.
 
-    `counts` says what each of the counts means that `work` tells. `alone` is for what no server may be beside,
-    `spark` for what executors can do a part of, and `looks` for what changes nothing in any case.
+    `counts` says what each of the counts means that `work` tells. `beside` answers, where all topics are worked on,
+    what is wrong under names of no topic. `alone` is for what no server may be beside, `spark` for what executors can
+    do a part of, and `looks` for what changes nothing in any case.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Job:
     configure: Callable[[argparse.ArgumentParser], None] = lambda _: None
     check: Callable[[Run], None] = lambda _: None
     choose: Callable[[Run, Sequence[str]], Sequence[str]] = lambda _, names: names
+    beside: Callable[[Run], Mapping[str, LakelogError]] = lambda _: {}
 
 
 def build_parser(job: Job) -> argparse.ArgumentParser:
@@ -188,6 +190,9 @@ def _work_on_topics(job: Job, run: Run, summary: Summary, problems: dict[str, Ba
         except Exception as error:
             if run.options.debug and not isinstance(error, LakelogError):
                 raise
+            problems[name], summary.errors[name] = error, one_sentence(error)
+    if not run.options.topic:
+        for name, error in job.beside(run).items():
             problems[name], summary.errors[name] = error, one_sentence(error)
 
 

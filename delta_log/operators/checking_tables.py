@@ -18,6 +18,7 @@ from delta_log.operators.agreement import check_agreement, check_connection, jou
 from delta_log.operators.findings import Finding, damage, note, waste
 from delta_log.operators.journal_look import JournalLook
 from delta_log.operators.table_look import TableLook, look_at_table
+from delta_log.remains import has_files
 from delta_log.stores import Store
 from delta_log.types import DataFile
 
@@ -37,8 +38,8 @@ class Counts:
 def check_table(store: Store, name: str, journal: JournalLook, counts: Counts) -> list[Finding]:
     """Its log first: that says which files there are, and where it ends."""
     look = look_at_table(store, name)
-    if look.verdict.newest < 0 and not _has_files(store, look.directory):
-        return []
+    if look.verdict.newest < 0 and not has_files(store, look.directory):
+        return []  # of a topic that was never made, or is still being made
     if look.exported:
         return [note(look.directory, "it was exported: others write to it, and it is no topic any more")]
     counts.tables += 1
@@ -92,11 +93,6 @@ def _check_content(store: Store, look: TableLook, live: Live, journal: JournalLo
     rows = [item.frame for item in frames if item.frame.count]
     findings += check_connection(rows, live.table.snapshot, live.partitions, look.name, lost)
     return findings + check_agreement(live, files, frames, journal)
-
-
-def _has_files(store: Store, directory: str) -> bool:
-    """Else it is what a crash left of a topic that was never made, or is still being made."""
-    return any(entry.name != "_delta_log" for entry in store.list(directory))
 
 
 def _check_chains(look: TableLook, live: Live) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,17 @@ def test_a_file_that_nobody_names_is_found_once_it_is_old(root: Path, capsys):
     code, (_, finding) = run(root, capsys)
     assert code == 1
     assert stray.name in finding
+
+
+def test_files_whose_log_is_gone_are_found_and_a_topic_that_was_never_made_is_none(root: Path, capsys):
+    """Without its log nothing says that there is a topic: only who looks at the files sees that one is missing."""
+    (root / "topics" / "unmade" / "_delta_log").mkdir(parents=True)
+    assert run(root, capsys)[0] == 0
+    shutil.rmtree(root / "topics" / "t" / "_delta_log")
+    code, _, summary = run_whole(root, capsys)
+    why = "t is damaged: no log says of which table its files are; `lakelog check` looks further"
+    assert (code, summary["outcome"], summary["errors"]) == (1, "incomplete", {"t": why})
+    assert run(root, capsys, "--dry-run")[0] == 0, "that says what would be read"
 
 
 def test_retention_sweeps_what_a_job_left_and_nothing_else(root: Path):
