@@ -21,7 +21,7 @@ SCHEMA = """partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value
 def log(tmp_path: Path) -> Iterator[Log]:
     with Log.open(tmp_path / "root", settings=Settings(upkeep=False)) as opened:
         opened.create_topic(TOPIC, 2, {"lakelog.fold.files": 2})
-        write(opened, TOPIC, 2)
+        write(opened, TOPIC)
         yield opened
 
 
