@@ -88,7 +88,8 @@ def run(place: Path, size: Size) -> Iterator[Row]:
     The topic has 4 partitions, the server runs beside, and the query begins a batch as soon as it can.
     `jobs-latency`: milliseconds from the acknowledgement of a record until the function has it, having collected the
     batch, and beside that until the function was called. `by` is `native` (`format("delta")` on the topic's table, so
-    commits of the server are waited for), or `server` (the source `lakelog`); each runs alone.
+    commits of the server are waited for), or `server` or `path+server` (the source `lakelog`; with both it asks at each
+    plan which topic that is); each runs alone.
     """
     from jobs.source.source import register  # noqa: PLC0415 - needs Spark
 
@@ -103,14 +104,16 @@ def run(place: Path, size: Size) -> Iterator[Row]:
         table = str(root / "topics" / TOPIC)
         streams = {
             "native": spark.readStream.format("delta").option("skipChangeCommits", "true").load(table),
-            "server": spark.readStream.format("lakelog")
-            .option("server", server.url)
-            .option("subscribe", TOPIC)
-            .option("startingOffsets", "latest")
-            .load(),
+            "server": _source(spark, server.url),
+            "path+server": _source(spark, server.url, path=str(root)),
         }
         for by, frame in streams.items():
             yield judge(_watch(by, frame, server.url, place, size), NATIVE if by == "native" else SOURCE)
+
+
+def _source(spark: Any, url: str, **given: str) -> Any:
+    options = {"server": url, "subscribe": TOPIC, "startingOffsets": "latest", **given}
+    return spark.readStream.format("lakelog").options(**options).load()
 
 
 def _watch(by: str, frame: Any, url: str, place: Path, size: Size) -> Row:

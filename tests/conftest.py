@@ -2,8 +2,8 @@
 
 Who found a promise broken is noted, as a run that failed by that is not looked at a second time (tools/second-look).
 
-With several processes a file is run by one of them, so that what its tests share is made once. Those of Spark, which
-share a JVM, are two halves: one process starts no second. They take longest, and come first.
+With several processes a file is run by one of them, so that what its tests share is made once. Those of Spark take
+longest and come first; each process has a JVM for them.
 
 On a developer's machine a skipped test prints its reason. Under CI=true it fails with it: a check that does
 not run there protects nothing.
@@ -19,21 +19,10 @@ from typing import Any
 import httpx
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
 SPARK = Path(__file__).parent / "spark"
-#: One half has jobs that are killed, and so many others that both take about as long.
-SPARK_JOBS = (
-    "test_job_consume",
-    "test_job_kills",
-    "test_job_materialize",
-    "test_jobs_exactly_once",
-    "test_jobs_killed",
-    "test_jobs_killed_on_executors",
-    "test_jobs_together",
-)
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None)
@@ -64,20 +53,6 @@ def azure_server() -> Iterator[Any]:
 
     with support.azure_serving(support.find_azure()) as server:
         yield server
-
-
-class ByFile(LoadScopeScheduling):
-    """Files go to the processes whole, and those of Spark in two halves."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.split("::", 1)[0]
-        if not file.startswith("tests/spark/"):
-            return file
-        return "spark jobs" if Path(file).stem in SPARK_JOBS else "spark"
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,7 +20,7 @@ TOLD = {
         *("by=native", "by=path", "by=path+server", "by=server", "by=memory"),
         *("by=native", "by=path", "by=path+server", "by=server", "by=path, offset", "by=memory, offset"),
     ],
-    "jobs-latency": ["by=native", "by=server"],
+    "jobs-latency": ["by=native", "by=server", "by=path+server"],
     "jobs-start": ["engine=local", "engine=spark", "state=cold"],
 }
 
