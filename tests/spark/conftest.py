@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.session import build_session
+from tests.architecture.project_files import ROOT
 from tests.support.serving import serving
 from tests.support.source_stage import Stage
 from tests.support.standing_jobs import INTERPRETED
 
 HERE = Path(__file__).parent
-CACHE = HERE.parents[1] / ".cache"
 SECONDS_WITH_A_COLD_JVM = 300
 #: Room that is filled in a second, and a place for twenty thousand classes, as each is cleaned whenever it is full; and
 #: nobody need verify Spark's own.
@@ -36,11 +36,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def jvms_start_quickly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Those of the programs that tests start too."""
+    """With the jars that this project has. Those of the programs that tests start too."""
     folder = tmp_path_factory.mktemp("spark-conf")
     (folder / "spark-defaults.conf").write_text(SHORT_LIVED)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONF_DIR", str(folder))
+        if not os.environ.get("LAKELOG_CACHE"):
+            patch.setenv("LAKELOG_CACHE", str(ROOT / ".cache"))
         yield
 
 
@@ -50,7 +52,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = build_session(
         "lakelog tests",
         master="local[2]",
-        cache_dir=Path(os.environ.get("LAKELOG_CACHE") or CACHE),
         extra=INTERPRETED | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
     )
     yield session

@@ -19,10 +19,9 @@ import pytest
 
 from delta_log.table_queries import read_table
 from lakelog.errors import UnknownTopic
-from tests.architecture.project_files import ROOT
 from tests.support.copying import PARTITIONS, SOURCE, Copier, copying_by, ends, look, make_topics, read_all
 from tests.support.cutting_proxy import CuttingProxy
-from tests.support.serving import Server, serving, wait_for
+from tests.support.serving import Server, java, serving, wait_for
 
 SECONDS = float(os.environ.get("LAKELOG_SPARK_COPY_S", "1"))
 SEED = int(os.environ.get("LAKELOG_SEED", "1"))
@@ -67,12 +66,6 @@ def test_jobs_that_are_killed_with_their_server_copy_each_record_once_and_have_i
                 wait_for(lambda: arrived(last, table), "that the table has all", PATIENCE_S)
                 going.finish(last)
                 check_table(last, table)
-
-
-def java() -> dict[str, str]:
-    """What a process with Spark needs of our variables."""
-    found = {name: value for name, value in os.environ.items() if name.startswith("JAVA")}
-    return found | {"LAKELOG_CACHE": os.environ.get("LAKELOG_CACHE") or str(ROOT / ".cache")}
 
 
 def rows_of(table: Path) -> list[tuple[int, int]]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from delta_log import Log, Record, Settings
-from tests.architecture.project_files import ROOT
 from tests.support.job_stage import let_time_pass
-from tests.support.serving import environment
+from tests.support.serving import environment, java
 
 # Behind each run a schedule draws a random number: there it says which session there is, and writes something to do.
 PROGRAM = """
@@ -66,9 +64,7 @@ def test_all_runs_of_a_schedule_share_one_session_that_ends_with_them(tmp_path: 
         timeout=200,
         check=False,
         cwd=tmp_path,
-        env=environment()
-        | {name: value for name, value in os.environ.items() if name.startswith("JAVA")}
-        | {"LAKELOG_CACHE": os.environ.get("LAKELOG_CACHE") or str(ROOT / ".cache"), "PYTHONPATH": str(ROOT)},
+        env=environment() | java(),
     )
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()

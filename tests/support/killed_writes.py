@@ -34,9 +34,8 @@ ROWS = 10_000
 
 
 def main(url: str, root: str, folder: str) -> None:
-    cache = Path(os.environ.get("LAKELOG_CACHE") or Path(__file__).parents[2] / ".cache")
     extra = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(LOT), "spark.sql.warehouse.dir": folder}
-    spark = build_session("killed writes", master=f"local[2,{ATTEMPTS}]", cache_dir=cache, extra=extra)
+    spark = build_session("killed writes", master=f"local[2,{ATTEMPTS}]", extra=extra)
     register(spark)
     killed: dict[str, Any] = {}
     with killing(lambda: end_of(url, "batch"), [workers, everything], killed.setdefault("batch", []), LOT):

@@ -191,6 +191,11 @@ def environment() -> dict[str, str]:
     return kept | {"PYTHONPATH": str(ROOT)}
 
 
+def java() -> dict[str, str]:
+    """What a program with Spark needs of our variables."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("JAVA", "LAKELOG_CACHE"))}
+
+
 def wait_for(condition: Any, what: str = "it", seconds: float = DEADLINE_S) -> Any:
     """What a condition answers as soon as that is true."""
     deadline = time.monotonic() + seconds

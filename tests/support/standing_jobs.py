@@ -20,7 +20,6 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from delta_log.disk import no_probe
@@ -67,7 +66,6 @@ def kill_at(jobs: Sequence[Standing]) -> set[int]:
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.standing_jobs"],
         cwd=ROOT,
-        env=os.environ | {"LAKELOG_CACHE": os.environ.get("LAKELOG_CACHE") or str(ROOT / ".cache")},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -91,8 +89,7 @@ def kill_at(jobs: Sequence[Standing]) -> set[int]:
         stand = True
     except AssertionError as error:
         missing = [jobs[n] for n in range(len(jobs)) if n not in _stand(said["out"])]
-        story = "".join([*_ended(said["out"]), *said["err"]])[-6000:]
-        raise AssertionError(f"{error}\n{missing}\n{story}") from None
+        raise AssertionError(f"{error}\n{missing}\n{''.join(said['out'])}\n{_shortened(said['err'])}") from None
     finally:
         workers = descendants(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
@@ -189,10 +186,9 @@ def main() -> None:
     from jobs.session import build_session
 
     jobs = [Standing(*each, fate=fate and Fate(**fate)) for *each, fate in json.load(sys.stdin)]
-    cache = Path(os.environ["LAKELOG_CACHE"])
     # A worker that stands has a core; one that died is followed by another, as on a cluster.
     cores, tries = 2 + sum(job.on_executor for job in jobs), 1 + any(job.fate and not job.on_executor for job in jobs)
-    build_session("jobs that stand", master=f"local[{cores},{tries}]", cache_dir=cache, extra=INTERPRETED)
+    build_session("jobs that stand", master=f"local[{cores},{tries}]", extra=INTERPRETED)
     threads = [threading.Thread(target=_run, args=each) for each in enumerate(jobs)]
     for thread in threads:
         thread.start()
