@@ -128,7 +128,7 @@ JOB: Final = StreamJob(
     {
         "batches": "batches, or parts of one that failed, that were done and had something of the topic",
         "offsets": "offsets that they went through and committed",
-        "uncommitted": "partitions that were another's when they were to be committed: their batch is read again there",
+        "uncommitted": "partitions that were another's by the commit, or gone: who has them reads their batch again",
         "dead_letters": "records that a function gave up, or failed on, and are in the dead-letter topic",
     },
     configure=_configure,

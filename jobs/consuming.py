@@ -246,7 +246,7 @@ class _Consuming:
         if uncommitted:
             named = ", ".join(map(str, uncommitted))
             self._run.progress.wipe()
-            sys.stderr.write(f"consume: {named}: another member has it meanwhile, and reads the last batch again\n")
+            sys.stderr.write(f"consume: {named}: no longer this member's, and who has it reads the last batch again\n")
         done = sum(each["offsets"] for each in self._run.summary.topics.values())
         self._run.progress.show(f"consume: group {self._options.group}, {done} offsets")
 

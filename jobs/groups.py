@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -21,7 +21,7 @@ from delta_log.errors import InvalidRequest, NotAvailable
 from jobs.source.asking import LATER, PAUSE_S, SLOW_S, message_of
 from jobs.source.positions import Positions, TopicPartition
 
-__all__ = ["Beat", "Fenced", "Groups", "Instance", "Other", "cut_entries"]
+__all__ = ["NOT_THERE", "Beat", "Fenced", "Groups", "Instance", "Other", "cut_entries"]
 
 _JSON: Final = "application/vnd.kafka.v2+json"
 _PATIENCE_S: Final = 120.0
@@ -33,12 +33,14 @@ _UNPROCESSABLE: Final = 422
 _NAME_TAKEN: Final = 40902
 _GONE: Final = 40403
 _STALE: Final = 40904
+#: The codes of a topic, or of a partition, that is not there. A member that has read it has lost it.
+NOT_THERE: Final = frozenset({40401, 40402})
 #: Of one request to commit.
 _MOST_COMMITTED: Final = 10_000
 
 
 class Fenced(Exception):
-    """The group does not know the member any more, or a partition has been another's since."""
+    """The group does not know the member any more, or a partition has been another's since, or is gone."""
 
 
 class Beat(NamedTuple):
@@ -112,9 +114,10 @@ class Groups:
         *,
         generation: int | None = None,
         fine: Sequence[int] = (),
+        fenced: Collection[int] = (),
         patience_s: float | None = None,
     ) -> httpx.Response:
-        """An answer that is a success, or `fine`."""
+        """An answer that is a success, or a status that is `fine`; of the codes `fenced` it is Fenced, too."""
         patience_s = self._patience_s if patience_s is None else patience_s
         headers = {} if generation is None else {"Lakelog-Generation": str(generation)}
         if path.startswith("/consumers/"):
@@ -129,7 +132,7 @@ class Groups:
                 if answer.is_success or answer.status_code in fine:
                     return answer
                 if answer.status_code not in LATER:
-                    raise _refusal(answer)
+                    raise _refusal(answer, fenced)
                 why = _message(answer)
             if time.monotonic() - began >= patience_s:
                 raise NotAvailable(f"{method} {path} of {self.url}: {why}")
@@ -165,9 +168,13 @@ class Instance:
         return Beat(told["generation"], assigned, revoking, since)
 
     def commit(self, offsets: Positions, generation: int) -> None:
-        """All of them or none, and Fenced if one has been another's since the generation; nothing is given up by it."""
+        """All of them or none, and Fenced if one has been another's since the generation, or is not there any more.
+
+        Nothing is given up by it.
+        """
+        path = f"{self._path}/offsets?keep=true"
         for entries in cut_entries(offsets):
-            self._groups.ask("POST", f"{self._path}/offsets?keep=true", {"offsets": entries}, generation=generation)
+            self._groups.ask("POST", path, {"offsets": entries}, generation=generation, fenced=NOT_THERE)
 
     def leave(self) -> None:
         """If that does not succeed soon, its session ends by itself."""
@@ -183,13 +190,13 @@ def cut_entries(offsets: Positions) -> Iterable[list[Mapping[str, Any]]]:
     return (entries[at : at + _MOST_COMMITTED] for at in range(0, len(entries), _MOST_COMMITTED))
 
 
-def _refusal(answer: httpx.Response) -> Exception:
+def _refusal(answer: httpx.Response, fenced: Collection[int] = ()) -> Exception:
     what = _message(answer)
     try:
         code = answer.json()["error_code"]
     except (ValueError, KeyError, TypeError):
         code = answer.status_code
-    if code in {_GONE, _STALE} or answer.status_code == _CONFLICT:
+    if code in {_GONE, _STALE, *fenced} or answer.status_code == _CONFLICT:
         return Fenced(what)
     if _NOT_FOUND <= answer.status_code <= _UNPROCESSABLE or answer.status_code == _BAD:
         return InvalidRequest(what)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import httpx
 
-from jobs.groups import Fenced, Groups, cut_entries
+from jobs.groups import NOT_THERE, Fenced, Groups, cut_entries
 from jobs.membership import Share
 from jobs.outcome import Unfinished
 from jobs.source.positions import Positions
@@ -30,6 +30,8 @@ _PAUSE_S: Final = 0.2
 _LONGEST_MS: Final = 2**63 - 1
 _REFUSED: Final = (409, 422)
 _CONFLICT: Final = (409,)
+#: Of one that was aborted, as a topic was gone whose offsets it was to move.
+_NO_MORE: Final = (409, 404)
 _DECIDED: Final = 40918
 _NO_SUCH_TIME: Final = 42208
 _TIMED_OUT: Final = 40915
@@ -65,7 +67,7 @@ class Transactions:
         try:
             for some in cut_entries(offsets):
                 asked = {"group": self._group, "instance": share.name, "generation": share.generation, "offsets": some}
-                self._groups.ask("POST", f"/transactions/{transaction}/offsets", asked)
+                self._groups.ask("POST", f"/transactions/{transaction}/offsets", asked, fenced=NOT_THERE)
         except Fenced:
             self._groups.ask("POST", f"/transactions/{transaction}/abort", fine=_CONFLICT)
             raise
@@ -105,7 +107,7 @@ class Transactions:
 
     def _why(self, transaction: str) -> Exception:
         """Of one that was aborted a commit says why."""
-        answer = self._groups.ask("POST", f"/transactions/{transaction}/commit", {"stages": []}, fine=_CONFLICT)
+        answer = self._groups.ask("POST", f"/transactions/{transaction}/commit", {"stages": []}, fine=_NO_MORE)
         what = answer.json()["message"]
         if _code(answer) == _TIMED_OUT:
             return Unfinished(f"a batch took too long to be stored once: {what}; have it be smaller, by --max-offsets")

@@ -13,6 +13,7 @@ import pytest
 from jobs.groups import Fenced, Groups
 from jobs.membership import Member, Share
 from jobs.source.positions import TopicPartition
+from jobs.transacting import Transactions
 from tests.support.serving import Server, serving, wait_for
 
 TOPIC = "orders"
@@ -172,6 +173,47 @@ def test_who_died_leaves_its_partitions_when_its_session_is_over(server: Server,
     with a_member(groups, "dead") as member:
         wait_for(lambda: (share := member.take(lambda: False)) and share.partitions == {ZERO, ONE}, "all partitions")
     dead.client.close()
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_taken_away_and_the_rest_is_still_held(
+    server: Server, groups: Groups
+):
+    gone = TopicPartition("gone", 0)
+
+    def make() -> None:
+        httpx.put(f"{server.url}/topics/gone", json={"partitions": 1}).raise_for_status()
+
+    def delete() -> None:
+        httpx.delete(f"{server.url}/topics/gone").raise_for_status()
+
+    make()
+    once = Transactions(groups, "deleted")
+    offsets = {gone: 0, ZERO: 1}
+    options: dict[str, Any] = {"session_ms": SESSION_MS, "reset": "earliest"}
+    with Member(groups, "deleted", {"topics": [TOPIC, "gone"]}, **options) as member:
+        share = take(member)
+        moved = once.begin_for(share)
+        once.move(moved, share, offsets)
+        delete()
+        with pytest.raises(Fenced, match="there is no topic 'gone'"):
+            member.commit(share, offsets)
+        with pytest.raises(Exception, match="there is no topic 'gone'"):
+            once.end(moved)
+        with pytest.raises(Fenced, match="there is no topic 'gone'"):
+            once.is_committed(moved)
+        late = once.begin_for(share)
+        with pytest.raises(Fenced, match="there is no topic 'gone'"):
+            once.move(late, share, offsets)
+        assert httpx.get(f"{server.url}/transactions/{late}").json()["state"] == "aborted"
+        assert groups.committed("deleted") == {}
+        assert member.still_held(share) == {ZERO, ONE}
+        member.commit(share, {ZERO: 1})
+        make()
+        assert member.still_held(share) == {ZERO, ONE}, "it is another of that name"
+        with pytest.raises(Fenced):
+            member.commit(share, offsets)
+        wait_for(lambda: member.let_go() or gone in take(member).partitions, "that the other is read")
+        delete()
 
 
 def test_one_of_two_members_has_nothing_to_read_of_one_partition(server: Server, groups: Groups):
