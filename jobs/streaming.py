@@ -59,7 +59,6 @@ def run_query(writer: DataStreamWriter, work: Work, *, stop: Callable[[], bool])
                     raise
                 starts += 1
                 query = writer.start()
-        return False
     except KeyboardInterrupt:
         # At once, so nobody waits for the batch in hand: it ends when what it computes is cancelled.
         threading.Thread(target=query.stop, daemon=True).start()
@@ -68,6 +67,9 @@ def run_query(writer: DataStreamWriter, work: Work, *, stop: Callable[[], bool])
         if not isinstance(sys.exception(), KeyboardInterrupt):
             turns.end()
             query.stop()
+    if turns.failure is not None:
+        raise turns.failure
+    return False
 
 
 @contextmanager

@@ -312,6 +312,39 @@ def test_a_function_that_fails_is_told_in_a_sentence_and_commits_nothing(stage: 
     assert next_offsets(stage, function) in ([], [None])
 
 
+class Heeded(threading.Event):
+    """`heard` is set where somebody found it set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = threading.Event()
+
+    def is_set(self) -> bool:
+        found = super().is_set()
+        if found:
+            self.heard.set()
+        return found
+
+
+def test_what_the_batch_in_hand_fails_of_is_told_by_a_job_that_was_stopped_meanwhile(stage: Stage, capsys):
+    """At most once it is not read again, so nobody else would."""
+    stage.create("stopped", 1)
+    stage.fill("stopped", 3)
+    stopping = Heeded()
+
+    def fail() -> None:
+        stopping.set()
+        wait_for(stopping.heard.is_set, "that the query is to end")
+        raise RuntimeError("not any more")
+
+    functions.THEN.append(fail)
+    words = ["--server", stage.url, "--group", "stopped", "--topic", "stopped", "--delivery", "at-most-once", *KEEP]
+    code = consume.main(words, stopping=stopping)
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (code, next_offsets(stage, "stopped")) == (1, [3])
+    assert summary["error"] == "RuntimeError: not any more"
+
+
 def test_a_record_on_which_a_function_fails_is_a_dead_letter_once_and_the_rest_goes_on(stage: Stage, capsys):
     stage.create("bad", 2)
     stage.create("good", 1)
