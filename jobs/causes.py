@@ -1,4 +1,4 @@
-"""Why Spark says that something failed, and whose fault that is. Pure.
+"""Why Spark says that something failed, and whose fault that is.
 
     with blamed(): …      what a function, or the action over what it made, raises is Raised; what is no record's fault
                           is raised as it is
@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from delta_log.errors import LakelogError
+from jobs.gateway import SparkGone, is_end_of_java
 from jobs.outcome import Unfinished, one_sentence
 from jobs.source.errors import SourceError
 
-__all__ = ["Raised", "blamed", "cause_of", "in_words", "is_of_spark", "plainly"]
+__all__ = ["Raised", "blamed", "cause_of", "in_words", "is_of_spark", "plainly", "why_not_begun"]
 
 _RAISED: Final = re.compile(r"(?:Caused by: |: )?([A-Za-z_][\w.$]*(?:\.\w+|Error|Exception|Interrupt)): (.+)")
 #: As Python ends a trace of what was raised without a word; Java has something before the name.
@@ -29,6 +30,8 @@ _DIED: Final = "a Python worker died amid its work, as one does that is killed, 
 _OWN: Final = "jobs.source."
 #: By its name, as it comes from a package that has no types.
 _OF_JAVA: Final = "Py4JJavaError"
+#: All that is left to say where a master was looked for in vain: it was said in the log, and Spark has stopped by then.
+_STOPPED: Final = "stopped SparkContext"
 
 
 class Raised(Exception):
@@ -51,7 +54,9 @@ def blamed(*but: type[Exception]) -> Generator[None]:
     except (LakelogError, Unfinished, SourceError, *but):
         raise
     except Exception as error:
-        if _is_of_a_plan(error) or _is_own(error) or _is_end_of_java(error):
+        if is_end_of_java(error):
+            raise SparkGone from error
+        if _is_of_a_plan(error) or _is_own(error):
             raise
         raise Raised(error) from error
 
@@ -67,10 +72,12 @@ def plainly() -> Generator[None]:
 
 @contextmanager
 def in_words() -> Generator[None]:
-    """What Spark raises, as a task of it failed, is Unfinished, and says why in one sentence."""
+    """What Spark raises, as a task of it failed, is Unfinished, and says why in one sentence; SparkGone where it is."""
     try:
         yield
     except Exception as error:
+        if is_end_of_java(error):
+            raise SparkGone from error
         if not is_of_spark(error):
             raise
         raise Unfinished(f"a task of Spark failed: {cause_of(error)}") from error
@@ -81,6 +88,13 @@ def is_of_spark(error: BaseException) -> bool:
     from pyspark.errors import PySparkException  # noqa: PLC0415 - a job without Spark must not need it
 
     return isinstance(error, PySparkException) or type(error).__name__ == _OF_JAVA
+
+
+def why_not_begun(said: str, master: str | None) -> str | None:
+    """Where a session does not begin and Spark does not say why; None where it does."""
+    if master is None or master.startswith("local") or _STOPPED not in said:
+        return None
+    return f"the master {master} could not be reached, or ended the application"
 
 
 def cause_of(error: BaseException) -> str:
@@ -111,8 +125,3 @@ def _is_of_a_plan(error: Exception) -> bool:
 def _is_own(error: Exception) -> bool:
     cause = _cause(error) if is_of_spark(error) else None
     return cause is not None and cause.kind.startswith(_OWN)
-
-
-def _is_end_of_java(error: Exception) -> bool:
-    """The process that Spark runs in does not answer."""
-    return type(error).__module__.startswith("py4j.") and type(error).__name__ != _OF_JAVA

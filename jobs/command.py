@@ -7,6 +7,7 @@ one topic does not stop the others. It knows no job, and of tables only the door
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -17,8 +18,10 @@ from delta_log.maintenance import Maintenance, TopicMaintenance
 from delta_log.opening import wall_clock_ms
 from jobs.engine import ENGINES, Engine, EngineName, has_spark, open_engine
 from jobs.frame import DATA_VARIABLE, JobParser, add_options, add_topics, carry_out, milliseconds, say
+from jobs.gateway import SparkGone
 from jobs.outcome import Counts, Summary, one_sentence
 from jobs.progress import Progress
+from jobs.saying import write_if_room
 
 __all__ = ["Job", "Run", "TopicProblem", "build_parser", "milliseconds", "run_job"]
 
@@ -72,7 +75,14 @@ class Run:
         return self._engine
 
     def say(self, lines: Iterable[object]) -> None:
-        say(self.progress, lines)
+        """What is done about it is done in any case, but where to say it is all that there is to do."""
+        if self.dry_run:
+            say(self.progress, lines)
+            return
+        text = "".join(f"{line}\n" for line in lines)
+        if text:
+            self.progress.wipe()
+            write_if_room(sys.stdout, text)
 
     def tell(self, topic: str, counts: Counts) -> None:
         """What was done on a topic, however its work ends, for the summary."""
@@ -185,7 +195,7 @@ def _work_on_topics(job: Job, run: Run, summary: Summary, problems: dict[str, Ba
                 problems[name], summary.errors[name] = error, one_sentence(error)
         except TopicProblem as problem:
             problems[name], summary.errors[name] = problem.first, str(problem)
-        except (BrokenPipeError, _NoEngine):
+        except (BrokenPipeError, _NoEngine, SparkGone):
             raise
         except Exception as error:
             if run.options.debug and not isinstance(error, LakelogError):

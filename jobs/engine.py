@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from delta_log.errors import NotAvailable
-from jobs.causes import cause_of, in_words, is_of_spark
-from jobs.exchange import Gather, Spread, exchange_by_spark, exchange_in_threads
+from jobs.causes import cause_of, in_words, is_of_spark, why_not_begun
+from jobs.exchange import Gather, Spread, cancel, exchange_by_spark, exchange_in_threads
+from jobs.gateway import end_half_begun, end_session, hear_no_end, hear_no_traces
 from jobs.own_session import OpenSession, Sessions
 from jobs.threads import in_threads
 
@@ -27,7 +32,7 @@ ENGINES: Final[tuple[EngineName, ...]] = ("local", "spark")
 _MOST_LOCAL: Final = 4
 _MOST_TASKS: Final = 64
 #: A process has one session, as Spark has it.
-_SESSIONS: Final = Sessions()
+_SESSIONS: Final = Sessions(end_session)
 W = TypeVar("W")
 R = TypeVar("R")
 
@@ -69,20 +74,24 @@ class SparkEngine:
 
     def __init__(self, app_name: str, master: str | None) -> None:
         self._session = _session(app_name, master)
-        self._context = self._session.spark.sparkContext
-        self.workers = max(1, min(_MOST_TASKS, self._context.defaultParallelism))
+        try:
+            self._context = self._session.spark.sparkContext
+            self.workers = max(1, min(_MOST_TASKS, self._context.defaultParallelism))
+        except BaseException:
+            self._session.close()
+            raise
         self._group = f"{app_name} {uuid.uuid4().hex}"
 
     def map(self, function: Callable[[W], R], works: Iterable[W]) -> Generator[R]:
         context, group = self._context, self._group
 
         def call(work: W) -> R:
-            context.setJobGroup(group, group, interruptOnCancel=True)
             with in_words():
+                context.setJobGroup(group, group, interruptOnCancel=True)
                 (answer,) = context.parallelize([work], 1).map(function).collect()
             return answer
 
-        return in_threads(call, works, self.workers, abandon=lambda: context.cancelJobGroup(group))
+        return in_threads(call, works, self.workers, abandon=partial(cancel, context, group))
 
     def exchange(self, spread: Spread[W], works: Iterable[W], gather: Gather[R], buckets: int) -> Generator[R]:
         return exchange_by_spark(self._context, self._group, spread, works, gather, buckets, self.workers)
@@ -126,9 +135,30 @@ def _session(app_name: str, master: str | None) -> OpenSession:
     def build() -> Any:
         from jobs.session import build_session  # noqa: PLC0415 - a job without Spark must not need it
 
-        return build_session(app_name, master=master or "local[*]")
+        hear_no_traces()
+        try:
+            with _keeping_signals():
+                session = build_session(app_name, master=master or "local[*]")
+        except BaseException as error:
+            end_half_begun()
+            if isinstance(error, Exception) and (why := why_not_begun(str(error), master)):
+                raise NotAvailable(why) from error
+            raise
+        hear_no_end(session)
+        return session
 
     return _SESSIONS.open(_find_session, build)
+
+
+@contextmanager
+def _keeping_signals() -> Generator[None]:
+    """Spark takes Ctrl-C for itself, to cancel what is in hand."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _find_session() -> Any:

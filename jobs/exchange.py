@@ -12,14 +12,16 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, TypeVar
 
 from jobs.causes import in_words
+from jobs.gateway import SparkGone
 from jobs.threads import in_threads
 
-__all__ = ["Gather", "Spread", "exchange_by_spark", "exchange_in_threads"]
+__all__ = ["Gather", "Spread", "cancel", "exchange_by_spark", "exchange_in_threads"]
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -79,16 +81,23 @@ def exchange_by_spark(
 ) -> Generator[R]:
     """A shuffle, once; then a job for each bucket, so that an answer comes as soon as it is there."""
     listed = list(works)
-    spread_out = context.parallelize(listed, max(1, len(listed))).flatMap(spread).partitionBy(buckets, int)
+    with in_words():
+        spread_out = context.parallelize(listed, max(1, len(listed))).flatMap(spread).partitionBy(buckets, int)
     answers = spread_out.mapPartitionsWithIndex(partial(_gather_pairs, gather))
 
     def call(bucket: int) -> list[R]:
-        context.setJobGroup(group, group, interruptOnCancel=True)
         with in_words():
+            context.setJobGroup(group, group, interruptOnCancel=True)
             return context.runJob(answers, list, [bucket])
 
-    for found in in_threads(call, range(buckets), workers, abandon=lambda: context.cancelJobGroup(group)):
+    for found in in_threads(call, range(buckets), workers, abandon=partial(cancel, context, group)):
         yield from found
+
+
+def cancel(context: Any, group: str) -> None:
+    """What Spark has in hand of it, if Spark is there."""
+    with suppress(SparkGone), in_words():
+        context.cancelJobGroup(group)
 
 
 def _gather_pairs(gather: Gather[R], bucket: int, pairs: Iterable[tuple[int, bytes]]) -> Iterator[R]:

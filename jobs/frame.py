@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 from delta_log.place_arguments import add_place
 from jobs.outcome import Exit, Summary, decide_exit, one_sentence
 from jobs.progress import Progress
+from jobs.saying import write_if_room
 
 __all__ = ["DATA_VARIABLE", "JobParser", "add_options", "add_topics", "carry_out", "milliseconds", "say"]
 
@@ -98,8 +99,9 @@ def carry_out(
     _report(summary, problems, stopped_by)
     summary.outcome, summary.seconds = code.name.lower(), round(time.monotonic() - began, 3)
     try:
-        sys.stdout.write(summary.to_json() + "\n")
-        sys.stdout.flush()
+        unsaid = write_if_room(sys.stdout, summary.to_json() + "\n")
+        if unsaid is not None:
+            write_if_room(sys.stderr, f"{summary.job}: the summary could not be written: {unsaid}\n")
     except BrokenPipeError:
         _read_no_more()  # what was done is done, whoever heeds it
     return code
@@ -113,7 +115,7 @@ def _read_no_more() -> None:
 def _report(summary: Summary, problems: Mapping[str, BaseException], stopped_by: BaseException | None) -> None:
     """To people, on stderr; the summary says it to machines."""
     for name in problems:
-        print(f"{summary.job} of {name}: {summary.errors[name]}", file=sys.stderr)
+        write_if_room(sys.stderr, f"{summary.job} of {name}: {summary.errors[name]}\n")
     if stopped_by is not None:
         summary.error = "interrupted" if isinstance(stopped_by, KeyboardInterrupt) else one_sentence(stopped_by)
-        print(f"{summary.job}: {summary.error}", file=sys.stderr)
+        write_if_room(sys.stderr, f"{summary.job}: {summary.error}\n")

@@ -16,16 +16,18 @@ __all__ = ["OpenSession", "Sessions"]
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """`close` once, when it is not used any more."""
+    """`close` once, when it is not used any more. One that is not our own goes on behind that."""
 
     spark: Any
     close: Callable[[], None]
+    is_own: bool
 
 
 class Sessions:
-    """`find` answers the one that somebody else has, if any; `build` starts one. For any number of threads."""
+    """`find` answers the one that somebody else has, if any; `build` starts one, `end` ends it. For many threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, end: Callable[[Any], None]) -> None:
+        self._end = end
         self._lock = threading.Lock()
         self._own: Any = None
         self._users = 0
@@ -36,14 +38,14 @@ class Sessions:
             if not self._users:
                 found = find()
                 if found is not None:
-                    return OpenSession(found, lambda: None)
+                    return OpenSession(found, lambda: None, is_own=False)
                 self._own = build()
             self._users += 1
-            return OpenSession(self._own, self._let_go)
+            return OpenSession(self._own, self._let_go, is_own=True)
 
     def _let_go(self) -> None:
         with self._lock:
             self._users -= 1
             if not self._users:
                 session, self._own = self._own, None
-                session.stop()
+                self._end(session)

@@ -22,6 +22,7 @@ from delta_log.place_arguments import OPTIONS_VARIABLE
 from delta_log.places import options_of, show_options
 from jobs.engine import open_session
 from jobs.frame import DATA_VARIABLE, JobParser, add_options, add_topics, carry_out, milliseconds, say
+from jobs.gateway import SparkGone, is_end_of_java
 from jobs.outcome import Summary, Unfinished
 from jobs.own_session import OpenSession
 from jobs.progress import Progress
@@ -58,8 +59,7 @@ class StreamRun:
         """Started when it is first needed; it knows the format `lakelog`."""
         if self._session is None:
             self.progress.show("starting Spark")
-            with _keeping_signals():
-                self._session = open_session(f"lakelog {self.options.job}", self.options.master)
+            self._session = open_session(f"lakelog {self.options.job}", self.options.master)
             from jobs.source.source import register  # noqa: PLC0415 - without Spark there is nothing to register
 
             if given := options_of(self.options.data):
@@ -188,6 +188,10 @@ def _work(job: StreamJob, run: StreamRun) -> None:
         if run.summary.topics and not run.dry_run:
             raise Unfinished(str(error)) from error
         raise
+    except Exception as error:
+        if is_end_of_java(error):
+            raise SparkGone from error
+        raise
     finally:
         run.close()
 
@@ -213,18 +217,6 @@ def _heeding(stopping: threading.Event) -> Generator[tuple[threading.Event, thre
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _keeping_signals() -> Generator[None]:
-    """Spark takes Ctrl-C for itself, to cancel what is in hand."""
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _whole(text: str) -> int:

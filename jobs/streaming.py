@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from jobs.causes import cause_of, is_of_spark
+from jobs.gateway import SparkGone, is_end_of_java
 from jobs.outcome import Unfinished
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def run_query(writer: DataStreamWriter, work: Work, *, stop: Callable[[], bool])
     finally:
         if not isinstance(sys.exception(), KeyboardInterrupt):
             turns.end()
-            query.stop()
+            _stop(query)
     if turns.failure is not None:
         raise turns.failure
     return False
@@ -134,7 +135,17 @@ class _Turns:
 
 def _plainly(error: BaseException) -> BaseException:
     """What Spark raises where a batch is computed is told by its cause."""
+    if is_end_of_java(error):
+        return SparkGone()
     return Unfinished(f"the query failed: {cause_of(error)}") if is_of_spark(error) else error
+
+
+def _stop(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except Exception as error:
+        if not is_end_of_java(error):
+            raise
 
 
 def _has_ended(query: StreamingQuery, turns: _Turns) -> bool:
@@ -143,6 +154,8 @@ def _has_ended(query: StreamingQuery, turns: _Turns) -> bool:
     except Exception as error:
         if turns.failure is not None:
             raise turns.failure from None
+        if is_end_of_java(error):
+            raise SparkGone from error
         kind = _NotBegun if _TOO_SLOW in str(error) and not turns.begun else Unfinished
         raise kind(f"the query failed: {cause_of(error)}") from error
 

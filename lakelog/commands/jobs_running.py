@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
@@ -25,6 +25,9 @@ from delta_log.errors import LakelogError, NotARoot
 from delta_log.leases import Lease
 from delta_log.leasing import Grip, Leases
 from jobs.engine import open_session
+from jobs.gateway import has_java_ended
+from jobs.own_session import OpenSession
+from jobs.saying import write_if_room
 from lakelog.commands.jobs_schedule import LEASE_MS, lease_ms_until, plan_due
 from lakelog.terminal.exits import one_sentence
 
@@ -104,8 +107,7 @@ class Scheduler:
         self._told: dict[str, str] = {}
         self._swept = False
         self._rounds = 0
-        self._lasting = ExitStack()
-        self._session: Any = None
+        self._session: OpenSession | None = None
 
     def run_once(self) -> int:
         """All of them, one after the other; the highest of their exit codes."""
@@ -118,20 +120,22 @@ class Scheduler:
     def run_every(self, seconds: float, chance: Callable[[], float]) -> int:
         """The first time at once, then as they are due, until we are told to stop; the exit codes of the last runs."""
         try:
-            with self._lasting:
-                while True:
-                    began = time.monotonic()
-                    if self._round(keep_session=True):
-                        break
-                    ended = time.monotonic()
-                    wait = plan_due(began, ended, seconds, chance()) - ended
-                    self._hold_on(wait)
-                    say(f"the next run is due at {_moment(time.time() + wait)}")
-                    if self._stopping.wait(wait):
-                        break
+            while True:
+                began = time.monotonic()
+                if self._round(keep_session=True):
+                    break
+                ended = time.monotonic()
+                wait = plan_due(began, ended, seconds, chance()) - ended
+                self._hold_on(wait)
+                say(f"the next run is due at {_moment(time.time() + wait)}")
+                if self._stopping.wait(wait):
+                    break
             return max(self._codes.values(), default=0)
         finally:
-            self._give_up()
+            try:
+                self._end_session()
+            finally:
+                self._give_up()
 
     def _round(self, *, keep_session: bool = False) -> bool:
         """Run each job that is ours to run; whether that was the last time."""
@@ -143,21 +147,33 @@ class Scheduler:
                 self._codes[call.job] = _run(call) if ours else 0
             if self._stopping.asked or self._codes[call.job] == INTERRUPTED:
                 return True
-        return (first and not _HOPELESS.isdisjoint(self._codes.values())) or self._is_spark_gone()
+        return (first and not _HOPELESS.isdisjoint(self._codes.values())) or self._is_spark_lost()
 
-    def _is_spark_gone(self) -> bool:
-        if self._session is None or not any(self._codes.values()) or _lives(self._session):
+    def _is_spark_lost(self) -> bool:
+        """Where the session has died that we started, the next run that needs one starts another."""
+        opened = self._session
+        if opened is None or not any(self._codes.values()) or _lives(opened.spark):
             return False
-        say("Spark is gone, and needs a new process; start me again")
-        return True
+        if not opened.is_own:
+            say("Spark is gone, and was not started by me; start me again")
+            return True
+        say("Spark is gone; the next run starts it again")
+        self._end_session()
+        return False
+
+    def _end_session(self) -> None:
+        opened, self._session = self._session, None
+        if opened is not None:
+            opened.close()
 
     def _start_session(self, call: Call) -> None:
-        """Once, for all runs that follow; a run finds it by itself, and says what is wrong where it does not start."""
+        """Once, for all runs that follow while it lives; a run finds it, and says what is wrong where none starts."""
+        if self._session is not None and self._session.is_own and has_java_ended():
+            say("Spark is gone, and is started again")
+            self._end_session()
         if self._session is None:
             with suppress(LakelogError):
-                session = open_session("lakelog jobs", call.master)
-                self._lasting.callback(session.close)
-                self._session = session.spark
+                self._session = open_session("lakelog jobs", call.master)
 
     @contextmanager
     def _under_lease(self, call: Call) -> Generator[bool]:
@@ -211,7 +227,7 @@ class Scheduler:
             self._told[call.job] = lease.holder
             say(f"{call.job} is left to {lease.holder}, whose lease holds until {until}")
         summary = {"job": call.job, "root": call.root, "outcome": "skipped", "holder": lease.holder, "until": until}
-        print(json.dumps(summary, ensure_ascii=False), flush=True)
+        write_if_room(sys.stdout, json.dumps(summary, ensure_ascii=False) + "\n")
 
     def _hold_on(self, seconds: float) -> None:
         for job, grip in list(self._grips.items()):
@@ -228,7 +244,7 @@ class Scheduler:
 
 
 def say(line: str) -> None:
-    print(f"lakelog jobs: {line}", file=sys.stderr, flush=True)
+    write_if_room(sys.stderr, f"lakelog jobs: {line}\n")
 
 
 def _moment(seconds: float) -> str:

@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import pytest
 
-from delta_log import Log, Record, Settings
+from delta_log import Log, LogReader, Record, Settings
 from delta_log.leases import Lease
 from delta_log.leasing import Grip, Leases
 from jobs.names import JOBS
@@ -21,10 +21,12 @@ from lakelog.cli import main
 from lakelog.commands.jobs_schedule import LEASE_MS, lease_name
 from tests.architecture.project_files import ROOT
 from tests.support.job_stage import let_time_pass
-from tests.support.serving import environment
+from tests.support.serving import environment, wait_for
 
 LOCAL = ("--engine", "local")
 SLOW = "slow-000000000000"
+#: Whatever is written there is refused, as on a full disk.
+FULL = Path("/dev/full")
 
 
 @pytest.fixture
@@ -253,6 +255,33 @@ def test_one_process_runs_again_and_again_until_it_is_told_to_stop(root: Path):
     assert "the next run is due at " in said
     (lease,) = leases(root).values()
     assert isinstance(lease, Grip)
+
+
+def test_a_job_whose_output_has_no_room_does_its_work_all_the_same(root: Path):
+    """A log beside the data fills up with them, and it is retention that makes room."""
+    words = [sys.executable, "-m", "jobs.retention", "--data", str(root), "--all"]
+    with FULL.open("w") as full:
+        ended = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60, check=False
+        )
+    said = "retention: the summary could not be written: [Errno 28] No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (0, said)
+    with LogReader.open(root) as log:
+        assert log.offsets("one", 0).log_start_offset == 2
+
+
+def test_a_schedule_whose_output_has_no_room_goes_on(root: Path):
+    words = [sys.executable, "-m", "lakelog", "jobs", "run", "retention", "--every", "1s", "--data", str(root), "--all"]
+    held = set[bytes]()
+
+    def is_held_anew() -> bool:
+        held.update(path.read_bytes() for path in root.glob("leases/*/*.json"))
+        return len(held) > 4
+
+    with FULL.open("w") as full, subprocess.Popen(words, stdout=full, stderr=full, env=environment()) as process:
+        wait_for(lambda: is_held_anew() or process.poll() is not None, "the third round")
+        process.terminate()
+        assert process.wait(60) == 0
 
 
 def test_a_run_that_fails_is_told_and_the_next_one_comes(root: Path):

@@ -43,6 +43,8 @@ def said_in(source: str, *, says: str | None = None) -> Iterator[Said]:
             yield Said(_text(node.args[0], called), "warning")
         elif called in {"sys.stderr.write", says} or _prints_to_stderr(node, called):
             yield Said(_text(node.args[0], called).rstrip("\n"), "error")
+        elif called == "write_if_room" and ast.unparse(node.args[0]) == "sys.stderr":
+            yield Said(_text(node.args[1], called).rstrip("\n"), "error")
 
 
 def said_by(folders: Iterator[Path] | list[Path]) -> dict[Said, str]:

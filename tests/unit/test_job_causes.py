@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PythonException
 
 from delta_log.errors import InvalidRequest
-from jobs.causes import Raised, blamed, cause_of, plainly
+from jobs.causes import Raised, blamed, cause_of, in_words, plainly, why_not_begun
+from jobs.gateway import SparkGone, has_java_ended
 from jobs.outcome import Unfinished
 from jobs.source.errors import NotReadable
 
@@ -34,7 +42,6 @@ DIED = "a Python worker died amid its work, as one does that is killed, or for w
         NotReadable("here", "records", "no"),
         AnalysisException("no such column"),
         PythonException(TRACE.format("jobs.source.errors.NotReadable")),
-        Py4JNetworkError("nobody there"),
         KeyboardInterrupt(),
         BrokenPipeError(),
     ],
@@ -71,3 +78,46 @@ def test_a_record_is_blamed_for(error: Exception, why: str):
 
 def test_of_what_the_project_says_itself_its_words_are_the_cause():
     assert cause_of(PythonException(TRACE.format("jobs.source.errors.DataLoss"))) == "what was wrong"
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the place of the one that pyspark has started."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        yield process
+        process.kill()
+
+
+OF_THE_END = (Py4JNetworkError("nobody there"), ConnectionRefusedError(111, "Connection refused"), EOFError())
+
+
+@pytest.mark.parametrize("error", OF_THE_END, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("telling", [blamed, in_words])
+def test_no_record_is_blamed_for_the_end_of_java_which_is_told_as_such(telling, error: Exception, java):
+    java.send_signal(signal.SIGKILL)
+    with pytest.raises(SparkGone, match="its Java process has ended"), telling():
+        raise error
+
+
+def test_a_connection_of_a_functions_own_that_is_refused_is_no_end_of_java(java):
+    with pytest.raises(Raised), blamed():
+        raise ConnectionRefusedError(111, "Connection refused")
+    assert not has_java_ended()
+
+
+@pytest.mark.parametrize(
+    ("master", "said", "why"),
+    [
+        (
+            "spark://there:7077",
+            "Cannot call methods on a stopped SparkContext.",
+            "the master spark://there:7077 could not be reached, or ended the application",
+        ),
+        ("spark://there:7077", "no room", None),
+        ("local[2]", "Cannot call methods on a stopped SparkContext.", None),
+        (None, "Cannot call methods on a stopped SparkContext.", None),
+    ],
+)
+def test_a_master_that_is_not_reached_is_named_where_spark_says_that_it_has_stopped(master, said: str, why):
+    assert why_not_begun(f"An error occurred.\n: java.lang.IllegalStateException: {said}", master) == why

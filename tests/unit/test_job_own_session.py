@@ -18,8 +18,12 @@ class Spark:
         self.stopped += 1
 
 
+def own() -> Sessions:
+    return Sessions(Spark.stop)
+
+
 def test_jobs_that_begin_at_once_start_one_session_and_the_last_to_end_stops_it():
-    sessions, built, all_there = Sessions(), list[Spark](), threading.Barrier(4)
+    sessions, built, all_there = own(), list[Spark](), threading.Barrier(4)
 
     def build() -> Spark:
         built.append(Spark())
@@ -43,14 +47,14 @@ def test_jobs_that_begin_at_once_start_one_session_and_the_last_to_end_stops_it(
 
 
 def test_a_session_that_was_there_is_used_and_left_as_it_is():
-    sessions, there = Sessions(), Spark()
+    sessions, there = own(), Spark()
     opened = sessions.open(lambda: there, Spark)
     opened.close()
-    assert (opened.spark, there.stopped) == (there, 0)
+    assert (opened.spark, opened.is_own, there.stopped) == (there, False, 0)
 
 
 def test_one_that_does_not_start_is_nobodys():
-    sessions = Sessions()
+    sessions = own()
 
     def fail() -> Spark:
         raise RuntimeError("no Java")
