@@ -28,10 +28,10 @@ from jobs.partial import PartReader
 from jobs.pipeline import Pipeline
 from jobs.rescue import Rescue
 from jobs.source.errors import UnknownTopics
-from jobs.source.positions import Range, TopicPartition, from_json, to_json
+from jobs.source.positions import Range, TopicPartition, to_json
 from jobs.source.server import Server
 from jobs.source.values import parse_pattern
-from jobs.starts import Start, count_offsets, owed, plan_starts, show_starts
+from jobs.starts import Start, count_offsets, find_ends, owed, plan_starts, show_starts
 from jobs.stream_command import StreamRun
 from jobs.streaming import read_offsets, read_query_id, run_query, temporary_checkpoint
 from jobs.transacting import Transactions
@@ -159,7 +159,8 @@ class _Consuming:
 
         def work(batch: DataFrame, batch_id: int) -> None:
             query = read_query_id(run.spark, checkpoint) if is_version else None
-            batches.work(batch, batch_id, from_json(read_offsets(run.spark, checkpoint, batch_id)), delivery, query)
+            ends = find_ends(read_offsets(run.spark, checkpoint, batch_id), positions.keys())
+            batches.work(batch, batch_id, ends, delivery, query)
 
         try:
             is_done = run_query(writer, work, stop=stop)

@@ -7,13 +7,14 @@ no more in the log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from delta_log.errors import NotAvailable
-from jobs.source.positions import Positions, Range, TopicPartition
+from jobs.source.positions import Positions, Range, TopicPartition, from_json
 
-__all__ = ["POLICIES", "Start", "count_offsets", "find_progress", "plan_starts", "show_starts"]
+__all__ = ["POLICIES", "Start", "count_offsets", "find_ends", "find_progress", "plan_starts", "show_starts"]
 
 POLICIES: Final = ("earliest", "latest", "none")
 
@@ -54,6 +55,27 @@ def owed(starts: Mapping[TopicPartition, Start], policy: str) -> Positions:
     if policy != "latest":
         return {}
     return {each: start.offset for each, start in starts.items() if start.why != "committed"}
+
+
+def find_ends(sources: Iterable[Any], share: AbstractSet[TopicPartition]) -> Positions:
+    """Where a batch ends in a share, by what each source of its query says: behind what all have read of it.
+
+    A function may have made several of the stream that it was given, and have begun streams of its own, of anything.
+    """
+    found: Positions = {}
+    for source in sources:
+        ends = _ends_in(share, source)
+        found |= {each: min(offset, found.get(each, offset)) for each, offset in ends.items()}
+    return found
+
+
+def _ends_in(share: AbstractSet[TopicPartition], source: Any) -> Positions:
+    """Nothing of one that reads something else, too."""
+    try:
+        ends = from_json(source)
+    except (AttributeError, TypeError, ValueError):
+        return {}
+    return ends if ends.keys() <= share else {}
 
 
 def find_progress(before: Positions, after: Positions) -> Positions:

@@ -38,6 +38,8 @@ _TOO_SLOW: Final = "failed to connect back"
 #: So it is given two minutes, as a server is that does not answer.
 _MOST_STARTS: Final = 12
 _LOOK_EVERY_S: Final = 0.1
+#: What Spark writes of a source that has no offset.
+_NOWHERE: Final = "-"
 _TURN_S: Final = 0.05
 
 
@@ -83,13 +85,13 @@ def temporary_checkpoint() -> Generator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def read_offsets(spark: SparkSession, checkpoint: str, batch_id: int) -> dict[str, dict[str, int]]:
-    """Where a batch ends, of a query with one source, as the source has it: `{"topic": {"0": next offset}}`.
+def read_offsets(spark: SparkSession, checkpoint: str, batch_id: int) -> list[Any]:
+    """Where a batch ends, by the sources of a query, as each has it: `{"topic": {"0": next offset}}`, or otherwise.
 
-    Spark writes it down before it works on the batch.
+    Of one that has not begun it is None. Spark writes it down before it works on the batch.
     """
-    *_, last = _read_lines(spark, f"{checkpoint}/offsets/{batch_id}")
-    return json.loads(last)
+    _version, _settings, *sources = _read_lines(spark, f"{checkpoint}/offsets/{batch_id}")
+    return [None if source == _NOWHERE else json.loads(source) for source in sources]
 
 
 def read_query_id(spark: SparkSession, checkpoint: str) -> str:

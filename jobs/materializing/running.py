@@ -161,7 +161,8 @@ class _Materializing:
 
         def work(batch: DataFrame, batch_id: int) -> None:
             # Where the topic is gone the batch ends nowhere in it, which is found out when it is checked.
-            ends = read_offsets(run.spark, checkpoint, batch_id).get(topic, {})
+            (found,) = read_offsets(run.spark, checkpoint, batch_id)
+            ends = found.get(topic, {})
             batches.work(batch, {int(number): offset for number, offset in ends.items()})
             offsets.tell(batches.mark.next)
             run.probe("materialize.committed")

@@ -312,6 +312,15 @@ def test_a_function_that_fails_is_told_in_a_sentence_and_commits_nothing(stage: 
     assert next_offsets(stage, function) in ([], [None])
 
 
+def test_what_is_committed_is_where_the_jobs_own_stream_is_whatever_else_a_function_reads(stage: Stage, capsys):
+    stage.create("beside", 1)
+    stage.fill("beside", 3)
+    words = ["--group", "beside", "--topic", "beside", "--module", f"{FUNCTIONS}.with_a_stream_of_its_own"]
+    code, summary, lines = run(stage, capsys, *words)
+    assert (code, summary["error"], next_offsets(stage, "beside")) == (0, None, [3])
+    assert {json.loads(line)["value"] for line in lines} >= {"0", "1", "2"}
+
+
 class Heeded(threading.Event):
     """`heard` is set where somebody found it set."""
 

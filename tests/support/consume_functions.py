@@ -37,6 +37,12 @@ def bill(frame: DataFrame) -> DataFrame:
     return frame.select("key", value.alias("value"))
 
 
+def with_a_stream_of_its_own(frame: DataFrame) -> DataFrame:
+    """Spark says where its stream is behind where that of the job is."""
+    ticks = frame.sparkSession.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    return frame.select("value").union(ticks.select(functions.lit(b"tick")))
+
+
 def by_batch(batch: DataFrame, batch_id: int) -> DataFrame:
     return batch.select(
         functions.concat(functions.lit(f"{batch_id}:"), functions.col("value").cast("string")).alias("value")

@@ -6,7 +6,7 @@ import pytest
 
 from delta_log.errors import NotAvailable
 from jobs.source.positions import Range, TopicPartition
-from jobs.starts import Start, count_offsets, find_progress, owed, plan_starts, show_starts
+from jobs.starts import Start, count_offsets, find_ends, find_progress, owed, plan_starts, show_starts
 
 A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 RANGES = {A: Range(2, 10), B: Range(2, 10), C: Range(0, 0)}
@@ -49,3 +49,12 @@ def test_a_plan_is_shown_topic_by_topic():
         "topic b",
         "partition 0: from 0 (earliest) to 0",
     ]
+
+
+def test_a_batch_ends_where_all_streams_of_the_share_do_whatever_else_its_function_reads():
+    ours = {"a": {"0": 3, "1": 9}}
+    others = [5, None, "x", {"sourceVersion": 1, "reservoirId": "of Delta"}, {"a": {"x": 1}}, {"other": {"0": 7}}]
+    for sources in ([ours], [ours, *others], [*others, ours], [{"a": {"0": 3, "1": 10}}, {"a": {"0": 4, "1": 9}}]):
+        assert find_ends(sources, {A, B, C}) == {A: 3, B: 9}
+    assert find_ends([{"a": {"0": 3}, "other": {"0": 7}}], {A}) == {}
+    assert find_ends([{}], {A}) == {}, "all that was read is gone"
