@@ -8,9 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 from delta_log.place_arguments import add_place
@@ -87,7 +90,8 @@ def carry_out(
     began = time.monotonic()
     stopped_by: BaseException | None = None
     try:
-        work()
+        with _told_to_end():
+            work()
     except BrokenPipeError:
         _read_no_more()
         return Exit.INCOMPLETE
@@ -105,6 +109,20 @@ def carry_out(
     except BrokenPipeError:
         _read_no_more()  # what was done is done, whoever heeds it
     return code
+
+
+@contextmanager
+def _told_to_end() -> Generator[None]:
+    """SIGTERM is heeded as Ctrl-C is, unless somebody heeds it already: by itself it would end us without a word."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _read_no_more() -> None:

@@ -27,6 +27,17 @@ LOCAL = ("--engine", "local")
 SLOW = "slow-000000000000"
 #: Whatever is written there is refused, as on a full disk.
 FULL = Path("/dev/full")
+#: A job that is told to end amid its first commit.
+SIGNALLED = """
+import os, sys
+from jobs import retention
+
+def probe(step):
+    if step == "table.committed":
+        os.kill(os.getpid(), int(sys.argv[1]))
+
+sys.exit(retention.main(sys.argv[2:], probe=probe))
+"""
 
 
 @pytest.fixture
@@ -255,6 +266,14 @@ def test_one_process_runs_again_and_again_until_it_is_told_to_stop(root: Path):
     assert "the next run is due at " in said
     (lease,) = leases(root).values()
     assert isinstance(lease, Grip)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_job_without_a_schedule_with_its_summary(root: Path, number: signal.Signals):
+    words = [sys.executable, "-c", SIGNALLED, str(number.value), "--data", str(root), "--all"]
+    ended = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "retention: interrupted\n")
+    assert json.loads(ended.stdout.splitlines()[-1])["outcome"] == "interrupted"
 
 
 def test_a_job_whose_output_has_no_room_does_its_work_all_the_same(root: Path):
