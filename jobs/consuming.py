@@ -101,6 +101,9 @@ class _Consuming:
         chosen = {"topics": options.topic} if options.topic else {"topic_pattern": options.pattern or ".*"}
         session_ms, reset = options.session_timeout, options.auto_offset_reset
         self._wait_until_alone()
+        if self._run.stopping.is_set():
+            # Who joined now would have others wait for partitions that it does not want.
+            return
         to = options.dead_letters
         with Member(self._groups, options.group, chosen, session_ms=session_ms, reset=reset, letters=to) as member:
             while (share := member.take(lambda: self._may_end(member))) is not None:

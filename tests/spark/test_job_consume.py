@@ -321,6 +321,20 @@ def test_what_is_committed_is_where_the_jobs_own_stream_is_whatever_else_a_funct
     assert {json.loads(line)["value"] for line in lines} >= {"0", "1", "2"}
 
 
+def test_a_job_that_is_to_stop_before_it_is_a_member_takes_nothing_from_others(stage: Stage, tmp_path: Path, capsys):
+    stage.create("waiting", 1)
+    words = ["--server", stage.url, "--group", "waiting", "--topic", "waiting", "--checkpoint", tmp_path]
+    with Consumer({"bootstrap.servers": stage.url, "group.id": "waiting"}) as other:
+        other.subscribe(["waiting"])
+        other.poll(1)
+        wait_for(lambda: group(stage, "waiting")["members"], "that the other is there")
+        before = group(stage, "waiting")["generation"]
+        stopping = threading.Event()
+        stopping.set()
+        assert consume.main([*map(str, words)], stopping=stopping) == 0
+        assert group(stage, "waiting")["generation"] == before
+
+
 class Heeded(threading.Event):
     """`heard` is set where somebody found it set."""
 
