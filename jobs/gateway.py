@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -19,6 +20,7 @@ __all__ = [
     "GONE",
     "SparkGone",
     "end_half_begun",
+    "end_launch",
     "end_session",
     "has_java_ended",
     "hear_no_end",
@@ -73,6 +75,20 @@ def end_half_begun() -> None:
     if active is not None:
         with suppress(Exception):
             active.stop()
+
+
+def end_launch(error: BaseException) -> None:
+    """End the process that was being launched when this broke it off.
+
+    Nobody else knows of it, and by itself it goes on for ever: it says where it can be reached in a folder that pyspark
+    has taken away by then.
+    """
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for name in ("proc", "self"):
+            known: Any = frame.f_locals.get(name)
+            if type(known).__name__ == "Popen" and hasattr(known, "pid"):
+                known.kill()
+                known.wait()
 
 
 def hear_no_traces() -> None:

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from delta_log.errors import NotAvailable
+from jobs.gateway import end_launch
 from jobs.jars import DELTA_JARS, EXCLUDED_JARS, absent_jars, cache_folder, fetched_by_one
 from jobs.java import CURE, ask_java, trouble_of_java
 
@@ -72,6 +73,9 @@ def build_session(
             session = builder.getOrCreate()
         except PySparkRuntimeError as error:
             raise NotAvailable(_why_no_jvm(ivy, jars)) from error
+        except BaseException as error:
+            end_launch(error)
+            raise
     session.sparkContext.setLogLevel("ERROR")
     return session
 

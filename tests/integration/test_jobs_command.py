@@ -9,6 +9,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import IO, cast
 
 import pytest
@@ -21,12 +22,20 @@ from lakelog.cli import main
 from lakelog.commands.jobs_schedule import LEASE_MS, lease_name
 from tests.architecture.project_files import ROOT
 from tests.support.job_stage import let_time_pass
+from tests.support.processes import running as alive
 from tests.support.serving import environment, wait_for
 
 LOCAL = ("--engine", "local")
 SLOW = "slow-000000000000"
 #: Whatever is written there is refused, as on a full disk.
 FULL = Path("/dev/full")
+#: One that says first how it is to be called, as Spark's launcher asks, and then never gets ready.
+JAVA = """#!/bin/sh
+case "$*" in
+*launcher.Main*) printf '\\0\\n%s\\0%s\\0' "$0" gateway ;;
+*) echo $$ > {began}; exec sleep 600 ;;
+esac
+"""
 #: A job that is told to end amid its first commit.
 SIGNALLED = """
 import os, sys
@@ -274,6 +283,23 @@ def test_a_signal_ends_a_job_without_a_schedule_with_its_summary(root: Path, num
     ended = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (130, "retention: interrupted\n")
     assert json.loads(ended.stdout.splitlines()[-1])["outcome"] == "interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_spark_starts_leaves_no_java_behind(root: Path, tmp_path: Path, number: signal.Signals):
+    java, began = tmp_path / "java/bin/java", tmp_path / "began"
+    java.parent.mkdir(parents=True)
+    java.write_text(JAVA.format(began=began))
+    java.chmod(0o755)
+    words = [sys.executable, "-m", "jobs.compaction", "--data", str(root), "--all", "--min-age", "0s"]
+    given = environment() | {"JAVA_HOME": str(java.parent.parent), "LAKELOG_CACHE": str(tmp_path)}
+    with subprocess.Popen([*words, "--engine", "spark"], env=given, stdout=PIPE, stderr=PIPE, text=True) as process:
+        pid = int(wait_for(lambda: began.exists() and began.read_text().strip(), "that Java starts"))
+        process.send_signal(number)
+        out, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "compaction: interrupted\n")
+    assert json.loads(out.splitlines()[-1])["outcome"] == "interrupted"
+    assert not alive({pid})
 
 
 def test_a_job_whose_output_has_no_room_does_its_work_all_the_same(root: Path):
