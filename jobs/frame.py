@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 from delta_log.place_arguments import add_place
-from jobs.outcome import Exit, Summary, decide_exit, one_sentence
+from jobs.outcome import Exit, Summary, Unfinished, decide_exit, one_sentence
 from jobs.progress import Progress
 from jobs.saying import write_if_room
 
@@ -75,12 +75,13 @@ def add_topics(parser: argparse.ArgumentParser) -> Any:
 
 
 def say(progress: Progress, lines: Iterable[object]) -> None:
-    """To whoever reads stdout, past what is shown of progress."""
+    """To whoever reads stdout, past what is shown of progress; Unfinished where there is no room for it."""
     text = "".join(f"{line}\n" for line in lines)
     if text:
         progress.wipe()
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        unsaid = write_if_room(sys.stdout, text)
+        if unsaid is not None:
+            raise Unfinished(f"stdout could not be written: {unsaid}")
 
 
 def carry_out(

@@ -26,10 +26,12 @@ from delta_log.errors import (
 )
 from delta_log.types import DataFile
 from jobs import checkpoint, compaction, key_compaction, retention, vacuum
+from jobs.causes import blamed
 from jobs.command import milliseconds
 from jobs.compaction import plan_tasks
 from jobs.engine import LocalEngine, open_engine
-from jobs.outcome import Exit, Summary, decide_exit, one_sentence
+from jobs.frame import say
+from jobs.outcome import Exit, Summary, Unfinished, decide_exit, one_sentence
 from jobs.progress import Progress
 from tests.architecture.project_files import ROOT
 from tests.support.job_stage import DAY, let_time_pass, now_ms
@@ -411,3 +413,12 @@ def test_a_job_without_work_for_executors_has_no_options_for_them(job, option: l
 def test_a_summary_counts_what_the_job_says_that_it_counts(root: Path, capsys, job, dry: list[str]):
     _, summary, _, _ = call(capsys, job, "--data", root, "--all", *dry)
     assert [list(counts) for counts in summary["topics"].values()] == [list(job.JOB.counts)] * 2
+
+
+def test_no_record_is_blamed_where_there_is_no_room_for_what_is_printed(monkeypatch: pytest.MonkeyPatch):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(Unfinished, match=r"stdout could not be written: .*No space left"), blamed(BrokenPipeError):
+            say(Progress(), ["a row"])
+        full.flush()  # what could not be written is not tried again
+        monkeypatch.undo()
