@@ -33,7 +33,8 @@ def release_journal(journal: Journal, writer: Writer) -> None:
 def copy_forward(journal: Journal, writer: Writer, lives: Sequence[Live], *, kept_segments: int | None = None) -> int:
     """Free the oldest segments when too many are held; returns how many frames were journaled again.
 
-    A copied frame keeps its offsets and its epoch, so a start that finds both copies skips the second.
+    A copied frame keeps its offsets and its epoch, so a start that finds both copies takes the second: the first may go
+    at any moment, whoever is the owner by then.
     """
     segments = journal.segments()
     if len(segments) <= (journal.kept_segments if kept_segments is None else kept_segments):

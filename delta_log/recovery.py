@@ -166,10 +166,12 @@ def _replay_topic(writer: Writer, live: Live, items: list[FoundFrame], report: R
     """Make frames live again, a group for each segment, so that what was one unit is tabled in one commit.
 
     Frames that were copied forward lie behind later ones: then all are put in order, and are one group. Of two
-    copies the first is taken, a sound one before one that is not.
+    copies the last is taken, as a former owner who made it lets go of the others when he wakes up; but a sound one
+    before one that is not.
     """
     in_order = _is_in_order(items)
     if not in_order:
+        items.reverse()
         items.sort(key=lambda item: (item.frame.base_offset, not item.sound))
     group, segment = PendingGroup([]), (-1, -1)
     for item in items:
@@ -191,7 +193,7 @@ def _is_in_order(items: Sequence[FoundFrame]) -> bool:
     last: dict[tuple[str, int], int] = {}
     for item in items:
         key = (item.frame.topic_id, item.frame.partition)
-        if item.frame.base_offset < last.get(key, 0):
+        if item.frame.base_offset <= last.get(key, -1):
             return False
         last[key] = item.frame.base_offset
     return True

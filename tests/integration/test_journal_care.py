@@ -1,9 +1,12 @@
 """A journal stays short, whatever one of its tables does."""
 
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from delta_log import Log, Record, Settings
 from delta_log.errors import StorageRefused
+from delta_log.journal_care import _journal_again as journal_again
 from delta_log.journal_care import copy_forward
 from delta_log.roots import LocalRoot, ObjectRoot
 from delta_log.stores import LocalStore, MemoryStore
@@ -128,3 +131,37 @@ def test_in_a_bucket_many_small_groups_of_a_stuck_table_become_one():
         assert "LOST" not in again.recovery
         assert values(again, "stuck") == [*(b"stuck %d" % number for number in range(60)), b"last"]
         assert values(again, "busy") == [b"busy %d" % number for number in range(60)]
+
+
+def test_who_is_replaced_amid_a_copy_takes_nothing_from_who_came():
+    """He lets go of what he has copied, and the newcomer of the copies, if the others were enough for him."""
+    store = RefusingMemory()
+    log = Log.open(ObjectRoot(store, linger_ms=0), settings=SETTINGS)
+    for topic in ("stuck", "busy"):
+        log.create_topic(topic, config=SLOW)
+    store.refused = "stuck"
+    for number in range(3):
+        log.append("stuck", [Record(b"stuck %d" % number)])
+    log.append("busy", [Record(b"the last")])
+    log.flush("busy")
+    newcomers: list[Log] = []
+
+    def replaced_behind_it(*what: Any) -> None:
+        journal_again(*what)
+        newcomers.append(Log.open(ObjectRoot(store, linger_ms=0), settings=SETTINGS))
+        newcomers[0].append("busy", [Record(b"of the newcomer")])
+        newcomers[0].flush("busy")
+        newcomers[0].run_upkeep()
+
+    parts = log._running
+    with mock.patch("delta_log.journal_care._journal_again", replaced_behind_it):
+        assert copy_forward(parts.journal, parts.writer, parts.catalog.lives(), kept_segments=0) == 3
+    for each in (*newcomers, log):
+        crash(each)
+
+    store.refused = ""
+    with Log.open(ObjectRoot(store, linger_ms=0), settings=SETTINGS) as again:
+        assert "LOST" not in again.recovery
+        again.flush()
+        assert values(again, "stuck") == [b"stuck 0", b"stuck 1", b"stuck 2"]
+        assert values(again, "busy") == [b"the last", b"of the newcomer"]
