@@ -219,7 +219,9 @@ class Copying:
     def finish(self, server: Server) -> None:
         """Until all is copied; then everybody ends cleanly, and what was seen is what there is."""
         self.feeder.stop()
-        wait_for(lambda: committed(server) == ends(server, SOURCE), "the end of the first topic")
+        end = ends(server, SOURCE)
+        while (before := committed(server)) < end:
+            wait_for(lambda than=before: committed(server) > than, f"that the copiers get on from {before} of {end}")
         for copier in self.copiers:
             copier.stop()
         wait_for(lambda: self.watcher.count() >= ends(server, TARGET), "the reader to come to the end")
