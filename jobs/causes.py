@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from delta_log.errors import LakelogError
-from jobs.gateway import SparkGone, is_end_of_java
+from jobs.gateway import SparkGone, is_end_of_java, is_of_gateway
 from jobs.outcome import Unfinished, one_sentence
 from jobs.source.errors import SourceError
 
@@ -56,7 +56,7 @@ def blamed(*but: type[Exception]) -> Generator[None]:
     except Exception as error:
         if is_end_of_java(error):
             raise SparkGone from error
-        if _is_of_a_plan(error) or _is_own(error):
+        if _is_of_a_plan(error) or _is_own(error) or is_of_gateway(error):
             raise
         raise Raised(error) from error
 

@@ -26,12 +26,14 @@ __all__ = [
     "hear_no_end",
     "hear_no_traces",
     "is_end_of_java",
+    "is_of_gateway",
 ]
 
 GONE: Final = "Spark is gone: its Java process has ended, as one does that is killed, or for want of memory"
 #: Its sockets close a moment before it can be seen to have ended.
 _MOMENT_S: Final = 1.0
 _JAVA_RAISED: Final = "Py4JJavaError"
+_UNANSWERED: Final = "Py4JNetworkError"
 _LOUD: Final = ("", "py4j.java_gateway", "py4j.clientserver")
 
 
@@ -50,9 +52,15 @@ def has_java_ended() -> bool:
 
 def is_end_of_java(error: BaseException) -> bool:
     """Whether something failed as the process does not answer any more: one that answers has its own errors."""
-    if type(error).__module__.startswith("py4j."):
-        return type(error).__name__ != _JAVA_RAISED
-    return isinstance(error, ConnectionError | EOFError) and _has_just_ended()
+    is_of_it = is_of_gateway(error)
+    if is_of_it and type(error).__name__ == _UNANSWERED:
+        return True
+    return (is_of_it or isinstance(error, ConnectionError | EOFError)) and _has_just_ended()
+
+
+def is_of_gateway(error: BaseException) -> bool:
+    """Whether a call of Java was not made or not answered; what Java raises has another name."""
+    return type(error).__module__.startswith("py4j.") and type(error).__name__ != _JAVA_RAISED
 
 
 def end_session(session: Any) -> None:

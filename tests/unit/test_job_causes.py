@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PythonException
 
@@ -98,6 +98,16 @@ def test_no_record_is_blamed_for_the_end_of_java_which_is_told_as_such(telling, 
     java.send_signal(signal.SIGKILL)
     with pytest.raises(SparkGone, match="its Java process has ended"), telling():
         raise error
+
+
+def test_what_pyspark_cannot_do_is_no_end_of_java_and_no_records_fault(java):
+    missing = Py4JError("o1.nothing. Trace: Method nothing([]) does not exist")
+    for telling in (blamed, in_words):
+        with pytest.raises(Py4JError, match="does not exist"), telling():
+            raise missing
+    java.kill()
+    with pytest.raises(SparkGone), blamed():
+        raise missing
 
 
 def test_a_connection_of_a_functions_own_that_is_refused_is_no_end_of_java(java):
