@@ -7,7 +7,6 @@ one topic does not stop the others. It knows no job, and of tables only the door
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -17,11 +16,10 @@ from delta_log.errors import LakelogError, UnknownTopic
 from delta_log.maintenance import Maintenance, TopicMaintenance
 from delta_log.opening import wall_clock_ms
 from jobs.engine import ENGINES, Engine, EngineName, has_spark, open_engine
-from jobs.frame import DATA_VARIABLE, JobParser, add_options, add_topics, carry_out, milliseconds, say
+from jobs.frame import DATA_VARIABLE, JobParser, add_options, add_topics, carry_out, milliseconds, say, say_if_room
 from jobs.gateway import SparkGone
 from jobs.outcome import Counts, Summary, one_sentence
 from jobs.progress import Progress
-from jobs.saying import write_if_room
 
 __all__ = ["Job", "Run", "TopicProblem", "build_parser", "milliseconds", "run_job"]
 
@@ -78,11 +76,8 @@ class Run:
         """What is done about it is done in any case, but where to say it is all that there is to do."""
         if self.dry_run:
             say(self.progress, lines)
-            return
-        text = "".join(f"{line}\n" for line in lines)
-        if text:
-            self.progress.wipe()
-            write_if_room(sys.stdout, text)
+        else:
+            say_if_room(self.progress, lines)
 
     def tell(self, topic: str, counts: Counts) -> None:
         """What was done on a topic, however its work ends, for the summary."""

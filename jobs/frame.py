@@ -21,7 +21,7 @@ from jobs.outcome import Exit, Summary, Unfinished, decide_exit, one_sentence
 from jobs.progress import Progress
 from jobs.saying import write_if_room
 
-__all__ = ["DATA_VARIABLE", "JobParser", "add_options", "add_topics", "carry_out", "milliseconds", "say"]
+__all__ = ["DATA_VARIABLE", "JobParser", "add_options", "add_topics", "carry_out", "milliseconds", "say", "say_if_room"]
 
 DATA_VARIABLE: Final = "LAKELOG_DATA"
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -76,12 +76,18 @@ def add_topics(parser: argparse.ArgumentParser) -> Any:
 
 def say(progress: Progress, lines: Iterable[object]) -> None:
     """To whoever reads stdout, past what is shown of progress; Unfinished where there is no room for it."""
+    unsaid = say_if_room(progress, lines)
+    if unsaid is not None:
+        raise Unfinished(f"stdout could not be written: {unsaid}")
+
+
+def say_if_room(progress: Progress, lines: Iterable[object]) -> OSError | None:
+    """The same, where it is no reason to stop."""
     text = "".join(f"{line}\n" for line in lines)
-    if text:
-        progress.wipe()
-        unsaid = write_if_room(sys.stdout, text)
-        if unsaid is not None:
-            raise Unfinished(f"stdout could not be written: {unsaid}")
+    if not text:
+        return None
+    progress.wipe()
+    return write_if_room(sys.stdout, text)
 
 
 def carry_out(

@@ -78,8 +78,7 @@ def end_session(session: Any) -> None:
 
 def end_half_begun() -> None:
     """What there is of Spark where no session came of it, as it would be found in place of one."""
-    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    active = getattr(context, "_active_spark_context", None)
+    active = getattr(_contexts(), "_active_spark_context", None)
     if active is not None:
         with suppress(Exception):
             active.stop()
@@ -132,8 +131,12 @@ def _has_just_ended() -> bool:
 
 def _process() -> Any:
     """None where this process has none of its own."""
-    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    return getattr(getattr(context, "_gateway", None), "proc", None)
+    return getattr(getattr(_contexts(), "_gateway", None), "proc", None)
+
+
+def _contexts() -> Any:
+    """Pyspark's class of them, or None where nobody has imported it."""
+    return getattr(sys.modules.get("pyspark"), "SparkContext", None)
 
 
 def _forget(session: Any) -> None:

@@ -8,7 +8,7 @@ from delta_log import Log, Record, Settings
 from delta_log.errors import StorageRefused
 from delta_log.journal_care import _journal_again as journal_again
 from delta_log.journal_care import copy_forward
-from delta_log.roots import LocalRoot, ObjectRoot
+from delta_log.roots import LocalRoot, ObjectRoot, Root
 from delta_log.stores import LocalStore, MemoryStore
 
 SEGMENT = 16 * 1024
@@ -56,15 +56,20 @@ def crash(log: Log) -> None:
     running.root.let_go()
 
 
+def begin(root: Root) -> Log:
+    log = Log.open(root, settings=SETTINGS)
+    for topic in ("stuck", "busy"):
+        log.create_topic(topic, config=SLOW)
+    return log
+
+
 def values(log: Log, topic: str) -> list[bytes | None]:
     return [record.value for fetched in log.scan(topic, 0) for record in fetched.records()]
 
 
 def test_a_stuck_table_does_not_hold_the_segments_of_the_others_back(tmp_path: Path):
     root = RefusingRoot(tmp_path / "root")
-    log = Log.open(root, settings=SETTINGS)
-    for topic in ("stuck", "busy"):
-        log.create_topic(topic, config=SLOW)
+    log = begin(root)
     log.append("stuck", [Record(b"first")])
     root.refusing.refused = "stuck"
     parts = log._running
@@ -89,9 +94,7 @@ def test_a_stuck_table_does_not_hold_the_segments_of_the_others_back(tmp_path: P
 
 def test_segments_released_from_the_middle_are_not_taken_for_lost(tmp_path: Path):
     root = RefusingRoot(tmp_path / "root")
-    log = Log.open(root, settings=SETTINGS)
-    for topic in ("stuck", "busy"):
-        log.create_topic(topic, config=SLOW)
+    log = begin(root)
     root.refusing.refused = "stuck"
     log.append("stuck", [Record(b"kept")])
     for number in range(100):
@@ -111,9 +114,7 @@ def test_segments_released_from_the_middle_are_not_taken_for_lost(tmp_path: Path
 
 def test_in_a_bucket_many_small_groups_of_a_stuck_table_become_one():
     store = RefusingMemory()
-    log = Log.open(ObjectRoot(store, linger_ms=0), settings=SETTINGS)
-    for topic in ("stuck", "busy"):
-        log.create_topic(topic, config=SLOW)
+    log = begin(ObjectRoot(store, linger_ms=0))
     store.refused = "stuck"
     for number in range(60):
         log.append("stuck", [Record(b"stuck %d" % number)])
@@ -136,9 +137,7 @@ def test_in_a_bucket_many_small_groups_of_a_stuck_table_become_one():
 def test_who_is_replaced_amid_a_copy_takes_nothing_from_who_came():
     """He lets go of what he has copied, and the newcomer of the copies, if the others were enough for him."""
     store = RefusingMemory()
-    log = Log.open(ObjectRoot(store, linger_ms=0), settings=SETTINGS)
-    for topic in ("stuck", "busy"):
-        log.create_topic(topic, config=SLOW)
+    log = begin(ObjectRoot(store, linger_ms=0))
     store.refused = "stuck"
     for number in range(3):
         log.append("stuck", [Record(b"stuck %d" % number)])
