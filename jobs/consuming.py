@@ -27,6 +27,7 @@ from jobs.outputs import Output, into_table, to_stdout, to_topic
 from jobs.partial import PartReader
 from jobs.pipeline import Pipeline
 from jobs.rescue import Rescue
+from jobs.saying import write_if_room
 from jobs.source.errors import UnknownTopics
 from jobs.source.positions import Range, TopicPartition, to_json
 from jobs.source.server import Server
@@ -250,7 +251,9 @@ class _Consuming:
         if uncommitted:
             named = ", ".join(map(str, uncommitted))
             self._run.progress.wipe()
-            sys.stderr.write(f"consume: {named}: no longer this member's, and who has it reads the last batch again\n")
+            write_if_room(
+                sys.stderr, f"consume: {named}: no longer this member's, and who has it reads the last batch again\n"
+            )
         done = sum(each["offsets"] for each in self._run.summary.topics.values())
         self._run.progress.show(f"consume: group {self._options.group}, {done} offsets")
 

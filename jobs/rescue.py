@@ -31,6 +31,7 @@ from jobs.cutting import (
 from jobs.groups import Fenced
 from jobs.letters import GivenUp
 from jobs.outcome import Unfinished
+from jobs.saying import write_if_room
 from jobs.source.positions import Range, TopicPartition
 
 __all__ = ["Parts", "Rescue"]
@@ -82,7 +83,7 @@ class Rescue:
         if why is not None:
             self._why = str(why)
             self._wipe()
-            sys.stderr.write(f"consume: a batch failed, and is cut to find what cannot be worked on: {why}\n")
+            write_if_room(sys.stderr, f"consume: a batch failed, and is cut to find what cannot be worked on: {why}\n")
         course = begin(spans, self._limit) if self._left is None else extended(self._left, spans)
         self._left = None
         self._at("consume.failed")
@@ -103,7 +104,9 @@ class Rescue:
         times = _times(step.tries)
         parts.give_up(GivenUp(step.of, step.offset, self._why, step.tries))
         self._wipe()
-        sys.stderr.write(f"consume: {step.of} at {step.offset} failed {times}, and is a dead letter now: {self._why}\n")
+        write_if_room(
+            sys.stderr, f"consume: {step.of} at {step.offset} failed {times}, and is a dead letter now: {self._why}\n"
+        )
         return given_up(course)
 
     def _work(self, spans: Spans, course: Course, parts: Parts) -> Course:
@@ -131,7 +134,9 @@ class Rescue:
                 f"nothing is given up where nothing passes: {self._why}"
             )
         self._wipe()
-        sys.stderr.write(f"consume: {self._sentence(step)}, and is tried again with what comes next: {self._why}\n")
+        write_if_room(
+            sys.stderr, f"consume: {self._sentence(step)}, and is tried again with what comes next: {self._why}\n"
+        )
         return course
 
     def _sentence(self, step: NoWitness) -> str:

@@ -25,6 +25,7 @@ from jobs.materializing.posting import DeadLetters
 from jobs.materializing.reasons import explain_json
 from jobs.materializing.target import Target
 from jobs.outcome import one_sentence
+from jobs.saying import write_if_room
 from jobs.source.positions import TopicPartition
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ class GroupOffsets:
             self._groups.commit(self._group, offsets)
         except (Fenced, LakelogError) as error:
             if not self._warned:
-                sys.stderr.write(f"materialize: the offsets of {self._group} stay as they are: {one_sentence(error)}\n")
+                write_if_room(
+                    sys.stderr, f"materialize: the offsets of {self._group} stay as they are: {one_sentence(error)}\n"
+                )
             self._warned = True
         else:
             self._told = dict(reached)

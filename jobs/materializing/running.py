@@ -23,6 +23,7 @@ from jobs.materializing.marks import Mark, Overtaken
 from jobs.materializing.posting import DeadLetters
 from jobs.materializing.target import Stored, Target
 from jobs.outcome import Unfinished
+from jobs.saying import write_if_room
 from jobs.source.positions import EARLIEST
 from jobs.source.server import Server
 from jobs.stream_command import StreamRun
@@ -209,4 +210,4 @@ class _Materializing:
     def _overtaken(self) -> None:
         self._run.add(self._there.topic, {"batches": 0, "rows": 0, "dead_letters": 0, "overtaken": 1})
         self._run.progress.wipe()
-        sys.stderr.write("materialize: another run has stored the batch; this one goes on behind it\n")
+        write_if_room(sys.stderr, "materialize: another run has stored the batch; this one goes on behind it\n")

@@ -10,6 +10,7 @@ from delta_log.journal_care import _journal_again as journal_again
 from delta_log.journal_care import copy_forward
 from delta_log.roots import LocalRoot, ObjectRoot, Root
 from delta_log.stores import LocalStore, MemoryStore
+from tests.support.logs import crash
 
 SEGMENT = 16 * 1024
 SETTINGS = Settings(upkeep=False, segment_bytes=SEGMENT)
@@ -44,16 +45,6 @@ class RefusingRoot(LocalRoot):
     @property
     def store(self):
         return self.refusing
-
-
-def crash(log: Log) -> None:
-    """What is left when the process dies: no table follows, nothing is tidied up."""
-    running = log._running
-    running.writer.close()
-    running.tabler.stop([])
-    running.encoders.shutdown()
-    running.journal.close(empty=False)
-    running.root.let_go()
 
 
 def begin(root: Root) -> Log:
