@@ -37,6 +37,7 @@ BENCHMARKS = {
     "http-values": Benchmark("benchmarks.http_produce", "keys, and values of 1,000 bytes", "run_values"),
     "http-fetch": Benchmark("benchmarks.http_fetch", "reading by offset, in every format"),
     "http-delivery": Benchmark("benchmarks.http_delivery", "from producing to a reader who waits"),
+    "http-revisions": Benchmark("benchmarks.http_revisions", "processor time of requests, beside another revision"),
     "http-idle": Benchmark("benchmarks.http_idle", "a thousand readers who wait for what never comes"),
     "group-commits": Benchmark("benchmarks.group_commits", "commits of one member, and of many"),
     "group-changes": Benchmark("benchmarks.group_changes", "members that join, leave and crash"),
