@@ -1,4 +1,8 @@
-"""SQL over Delta tables, by DataFusion as delta-rs brings it. It changes nothing: a table is read as of one version."""
+"""SQL over Delta tables, by DataFusion as delta-rs brings it. It changes nothing: a table is read as of one version.
+
+The engine would write files, and keep settings and relations, for any statement that asks for it; so none runs before
+its plan is known to read alone.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from delta_log.errors import InvalidRequest
 from delta_log.places import options_of
+from delta_log.query_plans import check_nodes, check_word, draw, nodes_of, parse_explain, placed
 
 _MISSING: Final = re.compile(r"table '(?:[^'.]+\.){2}(.+)' not found", re.DOTALL)
 
@@ -58,13 +63,33 @@ class TableQueries:
         self._run(_SPEAK.format("Generic"))
 
     def query(self, text: str) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch; the first one is there even where there are no rows."""
+        """The rows, batch by batch; the first one is there even where there are no rows.
+
+        NotAQuery where the text does more than read the relations.
+        """
+        explained = parse_explain(text)
+        self._check_reads(text, text if explained is None else explained.query)
+        # Put together of what was checked: a text of which the engine could read more than that never reaches it.
+        text = text if explained is None else f"{explained.prefix}\n{explained.query}"
         found = pa.RecordBatchReader.from_stream(self._run(text))
         yield pa.RecordBatch.from_pylist([], schema=found.schema)
         try:
             yield from found
         except (OSError, pa.ArrowException) as error:
             raise InvalidRequest(f"the query failed: {_sentence(error)}") from error
+
+    def _check_reads(self, text: str, query: str) -> None:
+        """`query` is the statement of the text, without EXPLAIN."""
+        check_word(text)
+        try:
+            plans = pa.table(self._run(draw(query))).to_pylist()
+        except NoSuchTable:
+            raise
+        except InvalidRequest as error:
+            raise InvalidRequest(placed(str(error))) from error.__cause__
+        if [plan["plan_type"] for plan in plans] != ["logical_plan"]:
+            raise InvalidRequest(_sentence(plans[-1]["plan"]))  # what the planner failed at
+        check_nodes(nodes_of(plans[0]["plan"]))
 
     def _run(self, text: str) -> Any:
         try:
@@ -85,5 +110,5 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception | str) -> str:
     return " ".join(str(error).split())

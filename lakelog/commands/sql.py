@@ -6,7 +6,6 @@ It sees what is in the tables, a second or so behind the log.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from queue import Queue
@@ -33,8 +32,7 @@ WRITERS: Final[dict[str, WriteRows]] = {
     "json": write_json,
     "csv": write_csv,
 }
-_FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
-_CHANGES: Final = frozenset(["INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "COPY"])
+_INSTEAD: Final = "`lakelog topics` changes topics, `lakelog produce` appends, and --output writes rows as csv or json"
 #: Batches that are made before they are written.
 _AHEAD: Final = 2
 #: Topics that an error names.
@@ -82,12 +80,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from delta_log import LogReader
     from delta_log.errors import InvalidRequest, UnknownTopic
+    from delta_log.query_plans import NotAQuery
     from delta_log.roots import as_root, read_topic_defaults
     from delta_log.table_history import OutsideHistory
     from delta_log.table_queries import NoSuchTable, TableQueries
 
     text = standard_input().read() if args.query == "-" else args.query
-    _check_reads(text)
     root = as_root(find_root(args))
     queries = TableQueries()
     # What a server gives to topics by default may be their history, too.
@@ -104,20 +102,13 @@ def run(args: argparse.Namespace) -> int:
             raise _no_such_table(error.name if isinstance(error, NoSuchTable) else error.topic, topics, hint) from None
         except OutsideHistory as error:
             raise Failure(str(error), exit_code=UNUSABLE) from None
+        except NotAQuery as error:
+            raise Failure(str(error), _INSTEAD, exit_code=UNUSABLE) from None
         except InvalidRequest as error:
             if hint := decide_hint(text, _names(topics), str(error)):
                 raise Failure(str(error), hint, exit_code=UNUSABLE) from None
             raise
     return 0
-
-
-def _check_reads(text: str) -> None:
-    """The engine would change what it alone knows, and say nothing of it; or write files."""
-    found = _FIRST_WORD.match(text)
-    word = found[1].upper() if found else ""
-    if word in _CHANGES:
-        cure = "`lakelog topics` changes topics, `lakelog produce` appends, and --output writes rows as csv or json"
-        raise Failure(f"a query changes nothing, and {word} would", cure, exit_code=UNUSABLE)
 
 
 def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: list[str], given: Sequence[At]) -> None:
