@@ -1,4 +1,4 @@
-"""`lakelog sql` reads the tables of topics, and does nothing else: hostile statements, and a grammar that dresses them."""
+"""`lakelog sql` reads the tables of topics, and does nothing else, however a statement is written."""
 
 from __future__ import annotations
 
