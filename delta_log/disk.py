@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from delta_log.file_modes import DIRECTORY_MODE, FILE_MODE
+
 Probe = Callable[[str], None]
 
 #: Half of what the system takes in one call.
@@ -25,7 +27,7 @@ class Disk:
     """The real one."""
 
     def open(self, path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -66,7 +68,7 @@ class Disk:
         os.unlink(path)
 
     def make_directory(self, path: str) -> None:
-        os.mkdir(path)
+        os.mkdir(path, DIRECTORY_MODE)
 
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)

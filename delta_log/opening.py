@@ -14,6 +14,7 @@ from delta_log.conflicts import TOPIC_ID
 from delta_log.deletion import carry_out_deletion, finish_deletions
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, TopicClosed
+from delta_log.file_modes import find_wider
 from delta_log.journal import Journal
 from delta_log.journal.local import SEGMENT_SIZE
 from delta_log.live import PRODUCERS_TABLE, Live, producer_rows, stored_rows
@@ -89,6 +90,8 @@ def start(
     root.hold()
     try:
         info = upgrade_held(root, info)
+        if wider := find_wider(root.store.location):
+            _log.warning("wider than a root is made: %s", wider)
         after = 0 if has_owners(root.store) else _epoch_of_tables(root.store)
         epoch = claim_epoch(root.store, clock_ms(), settings.topic_defaults, after=after)
         running = _compose(root, info, epoch, settings, clock_ms, probe)

@@ -32,7 +32,7 @@ from delta_log.ownership import writer_path
 from delta_log.places import OBJECT_SCHEMES, options_of
 from delta_log.probing import TRIAL_PREFIX, check_put_if_absent
 from delta_log.stores import LocalStore, MemoryStore, Store
-from delta_log.stores.local import delete_leftovers
+from delta_log.stores.local import STAGING, delete_leftovers
 
 ROOT_FILE: Final = "lakelog.json"
 FORMAT: Final = 1
@@ -157,7 +157,7 @@ class LocalRoot:
 
     @property
     def scratch(self) -> Path | None:
-        return self.path / "journal"
+        return self.path / STAGING
 
 
 class MemoryRoot:

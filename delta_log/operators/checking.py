@@ -17,6 +17,7 @@ import msgspec
 
 from delta_log.catalog import TOPICS
 from delta_log.errors import NotARoot
+from delta_log.file_modes import find_wider
 from delta_log.operators.checking_tables import Counts, check_journaled, check_table
 from delta_log.operators.findings import CheckReport, Finding, Severity, damage, note, seen_twice, waste
 from delta_log.operators.journal_look import JOURNAL, JournalLook, load_journal, read_if_there
@@ -133,6 +134,8 @@ def _check_place(store: Store) -> list[Finding]:
             continue
         except msgspec.DecodeError as error:
             findings.append(damage(path, f"it cannot be read ({error}): the next start writes a new one"))
+    wider = find_wider(store.location)
+    findings += [] if wider is None else [note("", wider)]
     now_ms = store.now_ms()
     findings += [
         waste(f"{STAGING}/{entry.name}", "a crash left it")

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from delta_log.disk import Disk, Probe, make_directories, no_probe
 from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.file_modes import FILE_MODE
 from delta_log.pauses import with_pauses
 from delta_log.stores.protocol import Blob, Entry
 
@@ -152,7 +153,7 @@ class LocalStore:
         probe = self._root / STAGING / f"clock-{self._fresh_name()}"
         with _said_plainly("the clock of the store"):
             self._prepare(probe.parent)
-            probe.touch()
+            probe.touch(FILE_MODE)
             try:
                 return probe.stat().st_mtime_ns // 1_000_000
             finally:

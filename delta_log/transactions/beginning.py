@@ -12,7 +12,7 @@ from delta_log.ledger import Ledger
 from delta_log.live import Live
 from delta_log.producer_epochs import bump_epoch, check_transactional_id
 from delta_log.transactions.held import Bounds, Held
-from delta_log.transactions.key import TransactionKey
+from delta_log.transactions.key import RANDOM_BITS, TransactionKey
 from delta_log.transactions.standing import Standing
 from delta_log.transactions.transaction import Begun, Transaction
 from delta_log.writer import Writer
@@ -83,7 +83,7 @@ class Beginning:
         floor = standing.decisions.epoch(transactional_id) + 1
         epoch = bump_epoch(self._writer, transactional_id, self._clock_ms, floor, reserves=True).epoch
         now_ms = self._clock_ms()
-        key = TransactionKey.fresh(transactional_id, epoch, now_ms, secrets.randbits(20))
+        key = TransactionKey.fresh(transactional_id, epoch, now_ms, secrets.randbits(RANDOM_BITS))
         begun = Transaction(key, now_ms + timeout, Held(key, self._bounds), version)
         with standing.lock:
             standing.open.add(begun)

@@ -4,7 +4,8 @@
 
 So what became of one can be said though nothing of it was kept: each that was begun, not too long ago, and was not
 committed is aborted. The nonce says when it was begun, and tells it from one of the same epoch, when all of a
-transactional id was forgotten in between.
+transactional id was forgotten in between. An id is what allows to commit: its 128 random bits keep others from guessing
+it. Those that earlier versions gave had 20, and are still read.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from typing import Final, NamedTuple
 
-_ID = re.compile(r"([A-Za-z0-9_-]{1,340})\.(0|[1-9][0-9]{0,9})\.([0-9a-f]{16})")
+_ID = re.compile(r"([A-Za-z0-9_-]{1,340})\.(0|[1-9][0-9]{0,9})\.([0-9a-f]{16}|[0-9a-f]{43})")
 
 
 _MOMENTS: Final = 16**11
+#: Of chance, in a nonce.
+RANDOM_BITS: Final = 128
 
 
 class TransactionKey(NamedTuple):
@@ -29,8 +32,8 @@ class TransactionKey(NamedTuple):
 
     @classmethod
     def fresh(cls, transactional_id: str, epoch: int, begun_ms: int, chance: int) -> TransactionKey:
-        """`chance` is any number below 2**20."""
-        return cls(transactional_id, epoch, f"{begun_ms % _MOMENTS:011x}{chance:05x}")
+        """`chance` is any number of so many random bits."""
+        return cls(transactional_id, epoch, f"{begun_ms % _MOMENTS:011x}{chance:032x}")
 
     @property
     def begun_ms(self) -> int:

@@ -1,7 +1,7 @@
 """Where the records of a large open transaction lie until it is decided: a file that has no name.
 
 Nothing has to find it again. When the process ends, however it ends, the system takes it back: what was not decided is
-forgotten. So nothing of it is synced either.
+forgotten. So nothing of it is synced either. And another program finds no file to open.
 """
 
 from __future__ import annotations
@@ -9,13 +9,21 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
+from typing import Final
 
 from delta_log.errors import StorageRefused
+from delta_log.file_modes import PRIVATE_MODE
 from delta_log.frames import checksum
 from delta_log.request_parts import SpilledRows
 from delta_log.transactions.held import HeldRequest, Slice
+
+#: `O_EXCL` keeps anybody from giving it a name later on.
+_UNNAMED: Final = getattr(os, "O_TMPFILE", 0) | os.O_EXCL
 
 
 class Spill:
@@ -24,7 +32,7 @@ class Spill:
     def __init__(self, directory: Path | None) -> None:
         """In a directory of the root; without one, where the system keeps what is temporary."""
         try:
-            self._file = tempfile.TemporaryFile(buffering=0, dir=directory, prefix="transaction-")  # noqa: SIM115
+            self._file = FileIO(open_unnamed(directory or Path(tempfile.gettempdir())), "r+")
         except OSError as error:
             raise StorageRefused("the spill of a transaction", error) from error
         self._end = 0
@@ -52,6 +60,21 @@ class Spill:
 
     def close(self) -> None:
         self._file.close()
+
+
+def open_unnamed(directory: Path) -> int:
+    """A file for this user alone; where a file system names all of its files, this one's name is gone at once."""
+    if _UNNAMED != os.O_EXCL:
+        with suppress(OSError):
+            return os.open(directory, os.O_RDWR | os.O_CLOEXEC | _UNNAMED, PRIVATE_MODE)
+    path = directory / f"spill-{uuid.uuid4().hex}"
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, PRIVATE_MODE)
+    try:
+        path.unlink()
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
 
 
 def spill_requests(spill: Spill, requests: Sequence[HeldRequest]) -> list[tuple[HeldRequest, list[Slice]]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from delta_log.errors import LakelogError, NotARoot
+from delta_log.file_modes import find_wider
 from delta_log.opening import wall_clock_ms
 from delta_log.probing import TRIAL_PREFIX, check_put_if_absent, try_directory, try_rights
 from delta_log.roots import Root, RootInfo, as_root, open_root
@@ -38,7 +39,8 @@ def examine_root(place: str) -> tuple[list[Finding], str | None]:
             why = f"{place} holds something else: it is not empty and has no lakelog.json"
             return [Finding("root", "failed", why, _REACH_CURE)], None
         with _ground(place, root, info) as (store, directory):
-            return [_tell(place, info), *_examine(store, directory)], info and info.cluster_id
+            findings = [_tell(place, info), *([] if info is None else [_tell_modes(place)])]
+            return [*findings, *_examine(store, directory)], info and info.cluster_id
     except PermissionError as error:
         return [Finding("rights", "failed", str(error), _RIGHTS_CURE)], None
     except (LakelogError, OSError) as error:
@@ -56,6 +58,13 @@ def _tell(place: str, info: RootInfo | None) -> Finding:
     if info is None:
         return Finding("root", "ok", f"{place} holds nothing yet; the first server makes a root of it")
     return Finding("root", "ok", f"{place} has cluster {info.cluster_id} in format {info.format}")
+
+
+def _tell_modes(place: str) -> Finding:
+    said, _, cure = (find_wider(place) or "").partition(": ")
+    if said:
+        return Finding("file modes", "warning", said, cure)
+    return Finding("file modes", "ok", "the log is for its owner, and for readers in the owner's group")
 
 
 def _examine(store: Store, directory: Path | None) -> list[Finding]:
