@@ -2,9 +2,11 @@
 
 from bisect import bisect_right
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from delta_log.frames import decode_header
+from delta_log.journal_scan import find_lost
 from tests.support.journal_bytes import (
     LIFE,
     Built,
@@ -61,21 +63,55 @@ def test_what_was_written_is_read_back(journal: tuple[list[list[Group]], Built],
     assert [scan.end for scan in scans] == [len(data) for data in built.segments]
 
 
-@given(journals(min_groups=1), st.data())
-def test_cut_anywhere_a_journal_keeps_a_prefix_of_whole_groups(
-    journal: tuple[list[list[Group]], Built], data: st.DataObject
-):
-    segments, built = journal
+@st.composite
+def cut_journals(draw: st.DrawFn) -> tuple[list[list[Group]], list[bytes]]:
+    """The groups that were to be there, and segments whose last one with groups is cut and has zeros behind the cut."""
+    segments, built = draw(journals(min_groups=1))
     last = max(number for number, groups in enumerate(segments) if groups)
-    cut = data.draw(st.integers(0, len(built.segments[last])))
-    kept = [*built.segments[:last], built.segments[last][:cut] + bytes(data.draw(st.integers(0, 300)))]
-    whole = bisect_right(built.ends[last], cut)
+    cut = draw(st.integers(0, len(built.segments[last])))
+    return segments, [*built.segments[:last], built.segments[last][:cut] + bytes(draw(st.integers(0, 300)))]
+
+
+def cut_short(payload: bytes, lacking: int, room: int) -> tuple[list[list[Group]], list[bytes]]:
+    """A whole group and one with `payload`, of which the last bytes are lacking, with `room` zeros in their stead."""
+    segments = [[Group([make_frame("a", 0, at, 1, each)], [each]) for at, each in enumerate([b"whole", payload])]]
+    (data,) = build(segments).segments
+    return segments, [data[: len(data) - lacking] + bytes(room)]
+
+
+@given(cut_journals())
+@example(cut_short(b"ends in a zero\0", lacking=1, room=1)).via("the room restores what was cut")
+@example(cut_short(b"half a group", lacking=4, room=4)).via("the file ends where the half group would have ended")
+@example(cut_short(b"half a group", lacking=4, room=5)).via("a torn end: the file ends behind the half group")
+@example(cut_short(b"half a group", lacking=4, room=3)).via("a torn end: the file ends amid the half group")
+def test_cut_anywhere_a_journal_keeps_a_prefix_of_whole_groups(journal: tuple[list[list[Group]], list[bytes]]):
+    """A group whose bytes are all there is whole, however they came there.
+
+    No journal leaves a file that ends with half a group: a group ends before its segment does, and a file is cut only
+    behind a group that was found whole and synced. So half a group that ends with its file is rot, and named.
+    """
+    segments, kept = journal
+    built, last = build(segments), len(kept) - 1
+    ends = built.ends[last]
+    whole = sum(kept[-1][:end] == built.segments[last][:end] for end in ends)
     expected = [*flat(segments[:last]), *segments[last][:whole]]
+    rotten = whole < len(ends) and len(kept[-1]) == ends[whole] and knows_its_end(kept[-1], [0, *ends][whole])
     scans = scan_all(kept)
-    assert read_back(scans, built.segments) == written(expected)
-    assert lost_ranges(scans) == []
-    assert not any(scan.damage for scan in scans)
-    assert scan_all([*kept[:-1], kept[-1][: scans[-1].end]])[-1].groups == scans[-1].groups, "cut twice is cut once"
+    found, (lost, untraceable) = read_back(scans, kept), find_lost(scans)
+    assert any(scan.damage for scan in scans) == rotten
+    if rotten:
+        half = written([segments[last][whole]])
+        assert found == [*written(expected), *(pair for pair in half if pair in found)]
+        assert len(lost) == sum(pair not in found for pair in half) or untraceable, "nothing goes unsaid"
+        assert not scans[-1].torn
+    else:
+        assert (found, lost, untraceable) == (written(expected), [], [])
+    again = scan_all([*kept[:-1], kept[-1][: scans[-1].end]])
+    assert again[-1].groups == scans[-1].groups, "cut twice is cut once"
+
+
+def knows_its_end(data: bytes, position: int) -> bool:
+    return decode_header(memoryview(data)[position:]) is not None
 
 
 @given(journals(min_groups=1), st.data())
