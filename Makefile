@@ -28,8 +28,9 @@ named = $(if $(filter command,$(firstword $(origin $1))),$2='$($1)')
 LONG := $(addprefix tests/,spark/test_jobs_together.py spark/test_jobs_exactly_once.py \
 	acceptance/test_exactly_once_copy.py acceptance/test_client_transactions_kill.py acceptance/test_client_producer_kill.py \
 	acceptance/test_client_consumer_kill.py powercut/test_loop_image.py powercut/test_power_cut.py \
-	integration/test_bit_flips.py properties/test_log_simulation.py)
-FOR_MINUTES := TOGETHER_S=180 SPARK_COPY_S=180 COPY_S=180 KILL_ROUNDS=20 POWER_CUTS=600 POWER_ROUNDS=10 BIT_FLIPS=2000 SEEDS=10000
+	integration/test_bit_flips.py properties)
+FOR_MINUTES = TOGETHER_S=180 SPARK_COPY_S=180 COPY_S=180 KILL_ROUNDS=20 POWER_CUTS=600 POWER_ROUNDS=10 BIT_FLIPS=2000 \
+	EXAMPLES=50 SEEDS=10000 FIRST_SEED=$(strip $(shell od -An -N3 -tu4 /dev/urandom))
 unless_said = LAKELOG_$(word 1,$1)="$${LAKELOG_$(word 1,$1):-$(word 2,$1)}"
 
 .PHONY: help setup serve test long lint types bench docs java s3 azure lock clean

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.conftest import examples
 from tests.support.client_play import PAUSES_S, REFUSALS, TOPICS, Play, Refusal
 
 #: LAKELOG_PLAYS=100000 for a long run; LAKELOG_SEED for other ones.
@@ -84,7 +85,7 @@ class Producing(RuleBasedStateMachine):
 
 
 TestProducing = Producing.TestCase
-TestProducing.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestProducing.settings = settings(max_examples=examples(100), stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.parametrize("kind", ["numbered", "cut short", "unnumbered"])

@@ -35,6 +35,7 @@ from consumer_groups.subscribing import (
     decide_unsubscribe,
 )
 from consumer_groups.upkeep import decide_retention, decide_topics_changed
+from tests.conftest import examples
 from tests.support.group_model import Client, World, WriteFailed
 
 TOPICS = ("a", "b")
@@ -438,5 +439,5 @@ class GroupMachine(RuleBasedStateMachine):
             seen.check_passed(known.end_offset, set(), f"the end of {partition}")
 
 
-GroupMachine.TestCase.settings = settings(deadline=None, max_examples=250, stateful_step_count=40)
+GroupMachine.TestCase.settings = settings(deadline=None, max_examples=examples(250), stateful_step_count=40)
 TestGroupMachine = GroupMachine.TestCase

@@ -13,6 +13,7 @@ from delta_log.auditing import audit_files
 from delta_log.housekeeping import clean_history, write_checkpoint
 from delta_log.maintenance import Maintenance
 from delta_log.merging import carry_out
+from tests.conftest import examples
 from tests.support.key_passes import begin, finish
 from tests.support.logs import FROM_FILES, Place, everything, hold_tables
 
@@ -207,5 +208,5 @@ class KeyCompactionMachine(RuleBasedStateMachine):
 
 TestKeyCompactionMachine = KeyCompactionMachine.TestCase
 TestKeyCompactionMachine.settings = settings(
-    max_examples=25, stateful_step_count=20, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(25), stateful_step_count=20, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -21,6 +21,7 @@ from delta_log.journal_care import copy_forward
 from delta_log.ledger_table import Row
 from delta_log.tabler import Tabler
 from delta_log.writer import Limits
+from tests.conftest import examples
 from tests.support.keyed_rows import (
     READERS_OF_DELTA,
     TABLES,
@@ -262,11 +263,11 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 class TestInMemory(LedgerMachine.TestCase):
-    settings = settings(max_examples=50, stateful_step_count=25, suppress_health_check=CHECKS)
+    settings = settings(max_examples=examples(50), stateful_step_count=25, suppress_health_check=CHECKS)
 
 
 class TestOnDisk(LocalLedgerMachine.TestCase):
-    settings = settings(max_examples=8, stateful_step_count=25, suppress_health_check=CHECKS)
+    settings = settings(max_examples=examples(8), stateful_step_count=25, suppress_health_check=CHECKS)
 
 
 def test_no_thread_is_left():

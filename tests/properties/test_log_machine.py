@@ -23,6 +23,7 @@ from delta_log.table import Table
 from delta_log.tabler import Tabler
 from delta_log.topic_config import ParquetCodec
 from delta_log.writer import Limits
+from tests.conftest import examples
 from tests.support.log_model import SHAPES, PartitionModel, Sent, TopicModel, as_arrow, check_at_rest
 from tests.support.logs import Place, eventually, everything, our_threads, replace_settings
 
@@ -286,11 +287,11 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 class TestInMemory(LogMachine.TestCase):
-    settings = settings(max_examples=150, stateful_step_count=30, suppress_health_check=CHECKS)
+    settings = settings(max_examples=examples(150), stateful_step_count=30, suppress_health_check=CHECKS)
 
 
 class TestOnDisk(LocalLogMachine.TestCase):
-    settings = settings(max_examples=20, stateful_step_count=30, suppress_health_check=CHECKS)
+    settings = settings(max_examples=examples(20), stateful_step_count=30, suppress_health_check=CHECKS)
 
 
 def test_no_thread_is_left():

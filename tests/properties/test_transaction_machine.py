@@ -45,6 +45,7 @@ from delta_log.transactions.decisions import REMEMBERED, Committed
 from delta_log.transactions.held import Bounds
 from delta_log.transactions.key import parse_id
 from delta_log.transactions.transaction import Commit
+from tests.conftest import examples
 from tests.support.additions import Pages
 from tests.support.keyed_rows import TABLES, mark
 from tests.support.logs import Place, replace_settings, values_of
@@ -484,12 +485,12 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 class TestInMemory(TransactionMachine.TestCase):
-    settings = settings(max_examples=50, stateful_step_count=25, suppress_health_check=CHECKS)
+    settings = settings(max_examples=examples(50), stateful_step_count=25, suppress_health_check=CHECKS)
 
 
 class TestOnDisk(LocalTransactionMachine.TestCase):
-    settings = settings(max_examples=10, stateful_step_count=25, suppress_health_check=CHECKS)
+    settings = settings(max_examples=examples(10), stateful_step_count=25, suppress_health_check=CHECKS)
 
 
 class TestInABucket(BucketTransactionMachine.TestCase):
-    settings = settings(max_examples=20, stateful_step_count=25, suppress_health_check=CHECKS)
+    settings = settings(max_examples=examples(20), stateful_step_count=25, suppress_health_check=CHECKS)

@@ -14,6 +14,9 @@ from delta_log.transactions.door import Transactions
 from delta_log.transactions.held import Held, HeldRequest
 from tests.properties import test_transaction_machine as machine
 
+#: So many examples may pass until one finds what is broken, whatever the seed.
+SEARCHED = 10_000
+
 
 def no_decision(*_: object) -> list[object]:
     return []
@@ -62,7 +65,7 @@ def nothing_is_a_repeat(*_: object) -> bool:
 def test_it_shows_a_log_that_forgets_what_was_decided_or_chosen_or_takes_repeats(part: str, broken: Any):
     chosen = settings(
         machine.TestInMemory.settings,
-        max_examples=2_000,
+        max_examples=SEARCHED,
         stateful_step_count=80 if broken is no_version else 25,  # a version has to be begun and committed twice
         database=None,
         phases=[Phase.generate],
