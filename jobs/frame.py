@@ -33,10 +33,22 @@ class JobParser(argparse.ArgumentParser):
     missing: Callable[[argparse.Namespace], str] | None = None
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - it is overloaded
-        found = super().parse_args(args, namespace)
+        words: list[str] = list(sys.argv[1:] if args is None else args)
+        found = super().parse_args([self._spelled(word) for word in words], namespace)
         if self.missing is not None and (said := self.missing(found)):
             self.error(said)
         return found
+
+    def _spelled(self, word: str) -> str:
+        """Options with hyphens, as they are declared; the command line takes both of all its words."""
+        name, sign, value = word.partition("=")
+        hyphened = name.replace("_", "-")
+        return f"{hyphened}{sign}{value}" if hyphened in self._option_string_actions else word
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        found = super()._get_value(action, arg_string)
+        same = [each for each in action.choices or () if str(each).replace("_", "-") == str(found).replace("_", "-")]
+        return same[0] if same else found
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.CALLED_WRONGLY, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")

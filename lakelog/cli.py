@@ -5,7 +5,8 @@ It knows the table of commands and nothing of what they do.
 
 import os
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lakelog import __version__
@@ -13,18 +14,21 @@ from lakelog.commands import COMMANDS
 from lakelog.terminal.exits import CALLED_WRONGLY, INTERRUPTED, NOBODY_READS, Failure, exit_code_of, show_failure
 from lakelog.terminal.grammar import (
     Command,
+    CommandModule,
     Commands,
     Parser,
     Path,
     build_parser,
     find_command,
     find_misplaced,
+    settle,
     wants_json,
 )
 from lakelog.terminal.heeding import heeding
 from lakelog.terminal.streams import prepare_streams
+from lakelog.terminal.word_order import Options, options_of
 
-__all__ = ["main", "run_task"]
+__all__ = ["main", "options_below", "read", "run_task"]
 
 # An absent module of these packages is a fault of ours; any other is a part that was not installed.
 OUR_PACKAGES: Final = frozenset({"lakelog", "ingest_api", "delta_log", "consumer_groups", "jobs"})
@@ -36,6 +40,7 @@ def main(argv: Sequence[str] | None = None, *, commands: Commands = COMMANDS) ->
     try:
         prepare_streams()
         with heeding():
+            words = settle(words, commands, lambda path: options_below(path, commands))
             code = _run(words, commands)
         # What stands in a buffer could otherwise not be written later, when nobody can say so.
         sys.stdout.flush()
@@ -66,6 +71,12 @@ def run_task() -> None:
 
 
 def _run(words: list[str], commands: Commands) -> int:
+    module, args = read(words, commands)
+    return CALLED_WRONGLY if module is None else module.run(args)
+
+
+def read(words: list[str], commands: Commands) -> tuple[CommandModule | None, Namespace]:
+    """The command that is meant, and what it is told. Without one help is shown."""
     wanted, command = find_command(words, commands)
     module = None if command is None else command.load()
 
@@ -79,8 +90,22 @@ def _run(words: list[str], commands: Commands) -> int:
     args = parser.parse_args(words)
     if module is None:
         parts.get(wanted, parser).print_help()
-        return CALLED_WRONGLY
-    return module.run(args)
+    return module, args
+
+
+def options_below(path: Path, commands: Commands) -> Options:
+    """The options of a command; none of a command whose part of the install is missing."""
+    _, command = find_command(path, commands)
+    parser = Parser()
+    try:
+        module = None if command is None else command.load()
+        if module is None:
+            return {}
+        module.configure(parser)
+    except ModuleNotFoundError:
+        return {}
+    more: Callable[[], Options] = getattr(module, "options", dict)
+    return {**options_of(parser), **more()}
 
 
 def _is_missing_part(error: ModuleNotFoundError) -> bool:

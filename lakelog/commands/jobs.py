@@ -12,7 +12,8 @@ import platform
 import random
 import sys
 import uuid
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from lakelog.terminal.arguments import add_output
 from lakelog.terminal.exits import CALLED_WRONGLY, Failure
 from lakelog.terminal.grammar import Parser, wants_json
 from lakelog.terminal.showing import write_json
+from lakelog.terminal.word_order import Options, options_of, spell_option
 
 if TYPE_CHECKING:
     from lakelog.commands.jobs_running import Call, Stopping
@@ -64,6 +66,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     rest.required = False  # it may be nothing, and is not missed
 
 
+def options(names: Sequence[str] | None = None) -> Options:
+    """The options of jobs, all of them unless some are named, and the two that are ours."""
+    from jobs.names import JOBS
+
+    theirs = [options_of(parser_of(name)) for name in (JOBS if names is None else names)]
+    return dict(ChainMap({EVERY[0].split()[0]: True, OUTPUT[0].split()[0]: True}, *map(dict, theirs)))
+
+
 def run(args: argparse.Namespace) -> int:
     from jobs.names import JOBS
     from lakelog.commands.jobs_schedule import Misuse, plan_order
@@ -72,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "list":
         return _list(JOBS, words)
     try:
-        order = plan_order(words, JOBS)
+        order = plan_order(words, JOBS, options)
     except Misuse as error:
         raise _called_wrongly(str(error)) from None
     if order.wants_help:
@@ -97,7 +107,7 @@ def _list(names: tuple[str, ...], words: list[str]) -> int:
 def _help(order: Order) -> int:
     print(_RUN_HELP.format(names=" ".join(order.names) or "NAME [NAME ...]", every=EVERY, output=OUTPUT))
     for name in order.names:
-        _parser(name).print_help()
+        parser_of(name).print_help()
     return 0
 
 
@@ -133,16 +143,18 @@ def _call(name: str, order: Order, stopping: Stopping) -> Call:
     from lakelog.commands.jobs_running import Call
     from lakelog.commands.jobs_schedule import is_exclusive, lease_name
 
-    options = vars(_parser(name).parse_args(order.options))
+    parser = parser_of(name)
+    words = tuple(spell_option(word, options_of(parser)) for word in order.options)
+    given = vars(parser.parse_args(words))
     main: Callable[..., int] = import_module(f"jobs.{name}").main
     return Call(
         job=name,
         main=partial(main, stopping=stopping.event) if isinstance(_job(name), StreamJob) else main,
-        words=order.options,
-        root=options.get("data") if is_exclusive(name) and not options.get("dry_run") else None,
-        lease=lease_name(name, order.options),
-        spark=options.get("engine", "spark") == "spark",
-        master=options.get("master"),
+        words=words,
+        root=given.get("data") if is_exclusive(name) and not given.get("dry_run") else None,
+        lease=lease_name(name, words),
+        spark=given.get("engine", "spark") == "spark",
+        master=given.get("master"),
     )
 
 
@@ -150,7 +162,7 @@ def _job(name: str) -> Any:
     return import_module(f"jobs.{name}").JOB
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
+def parser_of(name: str) -> argparse.ArgumentParser:
     """The kinds of jobs differ in their options: whoever defines a kind knows them."""
     job = _job(name)
     build: Callable[[Any], argparse.ArgumentParser] = import_module(type(job).__module__).build_parser

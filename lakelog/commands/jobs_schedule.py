@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from lakelog.terminal.word_order import Options, spell, spell_option
 
 __all__ = ["LEASE_MS", "Misuse", "Order", "is_exclusive", "lease_ms_until", "lease_name", "plan_due", "plan_order"]
 
@@ -50,20 +52,46 @@ class Order:
         return not _HELP.isdisjoint(self.options)
 
 
-def plan_order(words: Sequence[str], known: Collection[str]) -> Order:
-    """Names of jobs, then options; `--every TIME` and `--output json` are ours wherever they stand, others theirs."""
+def plan_order(
+    words: Sequence[str], known: Collection[str], options: Callable[[Sequence[str]], Options] = lambda _: {}
+) -> Order:
+    """Names of jobs and options, in any order; `--every TIME` and `--output json` are ours, other options theirs.
+
+    `options` are those that jobs have. What is unknown is left where it stands, with the word behind it.
+    """
     rest, every = _take(words, EVERY, "a length of time, as 90s, 10m, 2h or 1d are")
     rest, output = _take(rest, OUTPUT, "json")
     if output not in {None, "json"}:
         raise Misuse(f"{OUTPUT} can be json alone: a run says what it did as JSON")
     count = next((place for place, word in enumerate(rest) if word.startswith("-")), len(rest))
-    names, options = tuple(dict.fromkeys(rest[:count])), tuple(rest[count:])
+    names, theirs = [spell(name, known) for name in rest[:count]], rest[count:]
     for name in names:
         if name not in known:
             raise Misuse(f"there is no job {name!r}; the jobs are: {', '.join(known)}")
-    if not names and _HELP.isdisjoint(options):
+    if any(spell(word, known) in known for word in theirs):
+        later, theirs = _take_names(theirs, known, options(names or tuple(known)))
+        names += later
+    if not names and _HELP.isdisjoint(theirs):
         raise Misuse(f"name a job to run; the jobs are: {', '.join(known)}")
-    return Order(names, options, every)
+    return Order(tuple(dict.fromkeys(names)), tuple(theirs), every)
+
+
+def _take_names(words: Sequence[str], known: Collection[str], options: Options) -> tuple[list[str], list[str]]:
+    """The names of jobs among options, and the others."""
+    names: list[str] = []
+    others: list[str] = []
+    is_value = False
+    for word in words:
+        if not is_value and spell(word, known) in known:
+            names.append(spell(word, known))
+            continue
+        others.append(word)
+        is_value = (
+            not is_value
+            and word.startswith("-")
+            and options.get(spell_option(word, options), "=" not in word) is not False
+        )
+    return names, others
 
 
 def plan_due(began: float, ended: float, every: float, chance: float) -> float:

@@ -17,6 +17,7 @@ __all__ = [
     "SERVER_VARIABLE",
     "add_output",
     "add_server",
+    "dotted",
     "moment_ms",
     "name_and_value",
     "positive",
@@ -77,11 +78,16 @@ def whole(text: str) -> int:
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """As retention.ms=5000."""
+    """As retention.ms=5000, or retention_ms=5000."""
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
-    return name, value
+    return dotted(name), value
+
+
+def dotted(name: str) -> str:
+    """The name of a setting, all of which have dots alone, however it is written."""
+    return name.replace("_", ".").replace("-", ".")
 
 
 def moment_ms(text: str) -> int:

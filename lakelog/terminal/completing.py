@@ -2,7 +2,7 @@
 
 The scripts hold all the words, so that completing starts no program, but where a topic or a group is to be named: those
 only a server knows, and it is asked by `lakelog completion topics`. They go from word to word along the commands there
-are, and offer what may follow where they arrive.
+are, and offer what may follow where they arrive. Underscores that were typed count as hyphens.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ _lakelog() {{
         before=${{COMP_WORDS[COMP_CWORD - 2]}}
     fi
     for (( i = 1; i < COMP_CWORD; i++ )); do
-        case "$at ${{COMP_WORDS[i]}}" in
-            {paths}) at+=" ${{COMP_WORDS[i]}}" ;;
+        case "$at ${{COMP_WORDS[i]//_/-}}" in
+            {paths}) at+=" ${{COMP_WORDS[i]//_/-}}" ;;
         esac
     done
+    [[ $word != --* ]] || word=${{word//_/-}}
+    [[ $before != --* ]] || before=${{before//_/-}}
     COMPREPLY=()
     case "$at $before" in
 {values}
@@ -58,10 +60,12 @@ _ZSH: Final = """\
 _lakelog() {{
     local at="" before=${{words[CURRENT - 1]}} i
     for (( i = 2; i < CURRENT; i++ )); do
-        case "$at ${{words[i]}}" in
-            {paths}) at+=" ${{words[i]}}" ;;
+        case "$at ${{words[i]//_/-}}" in
+            {paths}) at+=" ${{words[i]//_/-}}" ;;
         esac
     done
+    [[ $PREFIX != --* ]] || PREFIX=${{PREFIX//_/-}}
+    [[ $before != --* ]] || before=${{before//_/-}}
     case "$at $before" in
 {values}
     esac
@@ -78,7 +82,7 @@ function __lakelog_at
     set -l at
     set -l given (commandline -opc)
     set -e given[1]
-    for word in $given
+    for word in (string replace --all _ - -- $given)
         if contains -- "$at $word" {paths}
             set at "$at $word"
         end

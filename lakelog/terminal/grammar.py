@@ -7,12 +7,14 @@ the modules of commands that are asked for are imported, so that help stays quic
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 
 from lakelog.terminal.exits import CALLED_WRONGLY, Failure, show_failure
+from lakelog.terminal.word_order import Options, arrange, fits, move_action, options_of, spell
 
 __all__ = [
     "Command",
@@ -24,6 +26,7 @@ __all__ = [
     "commands_of",
     "find_command",
     "find_misplaced",
+    "settle",
     "wants_json",
 ]
 
@@ -36,6 +39,9 @@ class CommandModule(Protocol):
     """What a command's module must have."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    # one whose options are not all of its parser's has `options()`, too, as `Options`
+
     def run(self, args: argparse.Namespace) -> int: ...
 
 
@@ -71,11 +77,29 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - it is overloaded
         """What the parser of a command does not know is said by that one, not by the whole."""
-        found, left = super().parse_known_args(args, namespace)
+        words = self._in_order(sys.argv[1:] if args is None else list(args))
+        found, left = super().parse_known_args(words, namespace)
+        left = [word for word in left if word != "--"]
         if left:
             near = [_nearest(word.partition("=")[0], self._option_string_actions) for word in left if word[:2] == "--"]
             self.error(f"unrecognized arguments: {' '.join(left)}{''.join(near)}")
         return found, left
+
+    def _in_order(self, words: list[str]) -> list[str]:
+        forms = {action.nargs for action in self._actions}
+        if argparse.PARSER in forms:
+            return words
+        if argparse.REMAINDER not in forms:
+            return arrange(words, options_of(self), lambda word: self._parse_optional(word) is not None)
+        (actions,) = (action.choices or () for action in self._actions if action.dest == "action")
+        return move_action(words, tuple(map(str, actions)), self._option_string_actions)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Of words that can be chosen, the one that is meant. Those behind a command are not chosen here."""
+        found = super()._get_value(action, arg_string)
+        if isinstance(found, str) and action.choices is not None and action.nargs != argparse.PARSER:
+            return spell(found, [str(each) for each in action.choices])
+        return found
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """With the nearest of the words there are, where one is near."""
@@ -109,6 +133,33 @@ def find_command(words: Sequence[str], commands: Commands) -> tuple[Path, Comman
         return (first,) if first else (), found
     second = next(names, "")
     return (first, second) if second else (first,), found.commands.get(second)
+
+
+def settle(words: Sequence[str], commands: Commands, options: Callable[[Path], Options]) -> list[str]:
+    """The command first, as it is spelled, then the options that stood before it or amid its words, then the rest.
+
+    `options` are those of a command. Where no command fits what stands before it nothing is moved.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    for path, places in _paths(words[:end], commands):
+        before = [word for at, word in enumerate(words[: places[-1]]) if at not in places]
+        own, others = [each for each in before if each in _OWN], [each for each in before if each not in _OWN]
+        if not others or fits(others, options(path)):
+            return [*own, *path, *others, *words[places[-1] + 1 :]]
+    return list(words)
+
+
+def _paths(words: Sequence[str], commands: Commands) -> Iterator[tuple[Path, tuple[int, ...]]]:
+    """Each command that the words may mean, and where they stand."""
+    for place, word in enumerate(words):
+        name = spell(word, commands)
+        found = commands.get(name)
+        if isinstance(found, Command):
+            yield (name,), (place,)
+        elif found is not None:
+            for below, verb in enumerate(words[place + 1 :], place + 1):
+                if (spelled := spell(verb, found.commands)) in found.commands:
+                    yield (name, spelled), (place, below)
 
 
 def find_misplaced(words: Sequence[str], commands: Commands) -> str | None:

@@ -76,6 +76,12 @@ def test_behind_a_command_stand_its_options_and_words(script: Path):
     assert offered(script, "lakelog", "--debug", "serve", "--data", "x", "--mem") == {"--memory"}
 
 
+def test_words_are_known_with_underscores_and_options_may_stand_between_them(script: Path):
+    assert "--partitions" in offered(script, "lakelog", "topics", "--output", "json", "add_partitions", "--")
+    assert offered(script, "lakelog", "groups", "reset_offsets", "--dry_") == {"--dry-run"}
+    assert offered(script, "lakelog", "--server", "URL", "sql", "--output", "js") == {"json"}
+
+
 @pytest.mark.parametrize("words", [["--output", "js"], ["--output", "=", "js"]], ids=["apart", "joined"])
 def test_behind_an_option_stand_its_values(script: Path, words: list[str]):
     assert offered(script, "lakelog", "sql", *words) == {"json"}

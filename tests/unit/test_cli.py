@@ -88,7 +88,7 @@ def test_a_name_alone_shows_what_is_below_it(capsys: pytest.CaptureFixture[str])
             ["--server", "URL", "many", "probe"],
             "lakelog: --server stands before the command, and options follow it: `lakelog COMMAND --server`; see",
         ),
-        (["many", "--deep=1", "probe"], "lakelog: --deep stands before the command, and options follow it: "),
+        (["many", "--dee=1", "probe"], "lakelog: --dee stands before the command, and options follow it: "),
         (
             ["many", "probe", "--deep", "x"],
             "lakelog many probe: argument --deep: invalid int value: 'x'; see lakelog many",

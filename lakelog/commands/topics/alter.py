@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lakelog.terminal.arguments import add_output, add_server, name_and_value
+from lakelog.terminal.arguments import add_output, add_server, dotted, name_and_value
 from lakelog.terminal.clients import open_admin
 from lakelog.terminal.exits import CALLED_WRONGLY, Failure, done_in_part
 from lakelog.terminal.showing import write_rows
@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="set this, as retention.ms=86400000; may be given many times",
     )  # fmt: skip
     parser.add_argument(
-        "--delete-config", metavar="NAME", action="append", default=[],
+        "--delete-config", type=dotted, metavar="NAME", action="append", default=[],
         help="take this back to its default; may be given many times",
     )  # fmt: skip
     add_server(parser)
