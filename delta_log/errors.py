@@ -26,6 +26,7 @@
     │       ├── InvalidStamp      an epoch or sequence that cannot be one
     │       ├── OutOfOrderSequence
     │       ├── StaleProducerEpoch
+    │       ├── ProducerEpochTooHigh  neither the current one, nor the next
     │       └── SequenceReused    the same sequence with other content
     ├── NotAvailable              not now; nothing was stored
     │   ├── Overloaded            bounds on what waits or is not yet in the tables
@@ -171,6 +172,20 @@ class StaleProducerEpoch(ProducerError):
     def __init__(self, producer_id: str, current: int, received: int) -> None:
         self.producer_id, self.current, self.received = producer_id, current, received
         super().__init__(f"producer {producer_id!r}: epoch {received} was replaced by {current}")
+
+
+class ProducerEpochTooHigh(ProducerError):
+    """`current` is −1 where nothing is known of the producer."""
+
+    code = "PRODUCER_EPOCH_TOO_HIGH"
+
+    def __init__(self, producer_id: str, current: int, received: int) -> None:
+        self.producer_id, self.current, self.received = producer_id, current, received
+        known = f"its epoch is {current}" if current >= 0 else "it is not known"
+        super().__init__(
+            f"producer {producer_id!r}: epoch {received} was not handed out, and {known}:"
+            " go on in the next epoch, or have one handed out"
+        )
 
 
 class SequenceReused(ProducerError):

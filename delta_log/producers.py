@@ -7,6 +7,11 @@ at start and after a write alike.
 
 A bump may reserve epochs behind its own, as many as its `count`. For a while the next of them are opened in memory
 alone. A start takes all of them for opened: so none is handed out twice, whatever was forgotten.
+
+A request's epoch is the current one, or the next: one that is made up cannot use up those of another producer. A log
+that was written before that rule may hold an id at the last epoch: a bump goes on lower down there (`next_epoch`).
+
+It is long, as the rules of sequences and epochs, of what is forgotten and of what is undone are about the same rows.
 """
 
 from __future__ import annotations
@@ -17,7 +22,13 @@ from typing import Final
 
 import msgspec
 
-from delta_log.errors import InvalidStamp, OutOfOrderSequence, SequenceReused, StaleProducerEpoch
+from delta_log.errors import (
+    InvalidStamp,
+    OutOfOrderSequence,
+    ProducerEpochTooHigh,
+    SequenceReused,
+    StaleProducerEpoch,
+)
 from delta_log.names import check_id
 from delta_log.types import OffsetRange, ProducerStamp
 
@@ -27,7 +38,12 @@ RESERVED_MS: Final = 60_000
 _MOST_RESERVED: Final = 1023
 #: The bytes of a digest that are of the content; what follows is of where the records went, if they were spread.
 CONTENT_BYTES: Final = 16
+#: The highest epoch that an unknown producer may begin in: one that counts by itself goes on after it was forgotten.
+MOST_FIRST_EPOCH: Final = 2**15 - 1
 _INT32_MAX: Final = 2**31 - 1
+#: Where the count goes on behind the last epoch: above all that was ever reached by counting, and so far below the last
+#: that by their distance the later of two epochs can be told (`is_later`).
+_AGAIN: Final = 2**29
 _INT64_MAX: Final = 2**63 - 1
 
 
@@ -106,7 +122,9 @@ class Producers:
     one than before is that of a producer that was forgotten meanwhile.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_first: int = MOST_FIRST_EPOCH) -> None:
+        #: the highest epoch that an unknown one may begin in
+        self._most_first = most_first
         self._recent: dict[tuple[str, str], tuple[ProducerRow, ...]] = {}
         self._last: dict[str, ProducerRow] = {}
         #: of those whose last row does not say the epoch
@@ -121,6 +139,8 @@ class Producers:
         epoch = self.epoch_of(stamp.producer_id)
         if stamp.epoch < epoch:
             raise StaleProducerEpoch(stamp.producer_id, epoch, stamp.epoch)
+        if stamp.epoch > self._most_epoch(epoch):
+            raise ProducerEpochTooHigh(stamp.producer_id, epoch, stamp.epoch)
         recent = self._of_epoch(topic_id, stamp)
         expected = _expected(recent)
         if stamp.sequence == expected:
@@ -145,33 +165,54 @@ class Producers:
 
     def is_ahead(self, topic_id: str, stamp: ProducerStamp) -> bool:
         """Whether a request before this one is missing, and may still come."""
-        fenced = stamp.epoch < self.epoch_of(stamp.producer_id)
-        return not fenced and stamp.sequence > _expected(self._of_epoch(topic_id, stamp))
+        epoch = self.epoch_of(stamp.producer_id)
+        refused = not epoch <= stamp.epoch <= self._most_epoch(epoch)
+        return not refused and stamp.sequence > _expected(self._of_epoch(topic_id, stamp))
 
     def epoch_of(self, producer_id: str) -> int:
         """The highest that was seen; −1 of one that is unknown, or was forgotten."""
         last = self._last.get(producer_id)
         return -1 if last is None else max(last.epoch, self._opened.get(producer_id, -1))
 
+    def next_epoch(self, producer_id: str, floor: int = 0) -> int:
+        """Behind all that were opened, and at least `floor`, unless that is of an earlier count.
+
+        Behind the last that there is the count goes on at `_AGAIN`: whoever had an epoch before stays shut out, as it
+        is lower, or too high.
+        """
+        current = self.epoch_of(producer_id)
+        epoch = max(current + 1, floor) if current < 0 or is_later(floor, current) else current + 1
+        if epoch <= _INT32_MAX:
+            return epoch
+        known = [recent[-1].epoch for (name, _), recent in self._recent.items() if name == producer_id]
+        return max((epoch + 1 for epoch in known if _AGAIN <= epoch < 2 * _AGAIN), default=_AGAIN)
+
     def decide_bump(self, producer_id: str, now_ms: int, floor: int = 0, *, reserves: bool = False) -> ProducerRow:
-        """The row that opens the next epoch of a producer, at least `floor`, and shuts out all before.
+        """The row that opens the next epoch of a producer, and shuts out all before; see `next_epoch`.
 
         Where it `reserves`, twice as many as were opened since the last such row, if that was lately: so who begins
         once in a while has epochs that follow each other.
         """
-        epoch = max(self.epoch_of(producer_id) + 1, floor)
-        if epoch > _INT32_MAX:
-            raise InvalidStamp(producer_id, f"epoch {epoch - 1} is the last there is; take another id")
+        epoch = self.next_epoch(producer_id, floor)
         count, before = 0, self._bump_of(producer_id)
-        if reserves and before is not None and 0 <= now_ms - before.timestamp_ms < 2 * RESERVED_MS:
+        if (
+            reserves
+            and before is not None
+            and epoch > before.epoch
+            and 0 <= now_ms - before.timestamp_ms < 2 * RESERVED_MS
+        ):
             used = min(epoch - before.epoch, before.count + 1)
             count = min(2 * used, _MOST_RESERVED, _INT32_MAX - epoch)
         return ProducerRow(producer_id, "", "", epoch, 0, count, b"", 0, (), now_ms)
 
     def decide_reserved(self, producer_id: str, now_ms: int, floor: int = 0) -> int | None:
         """The next epoch where it was reserved, and its time is not over; None where a bump has to be stored."""
-        bump, epoch = self._bump_of(producer_id), max(self.epoch_of(producer_id) + 1, floor)
-        if bump is None or epoch > bump.last_epoch or not 0 <= now_ms - bump.timestamp_ms < RESERVED_MS:
+        bump, epoch = self._bump_of(producer_id), self.next_epoch(producer_id, floor)
+        if (
+            bump is None
+            or not bump.epoch < epoch <= bump.last_epoch
+            or not 0 <= now_ms - bump.timestamp_ms < RESERVED_MS
+        ):
             return None
         return epoch
 
@@ -204,6 +245,8 @@ class Producers:
         kept = before[-(REMEMBERED - 1) :] if before is not None and _goes_on(before[-1], row) else ()
         self._recent[undo[0]] = (*kept, row)
         self._last[row.producer_id] = row
+        if undo[3] is not None and is_later(row.epoch, undo[3]):
+            del self._opened[row.producer_id]
         return undo
 
     def undo(self, undo: Undo) -> None:
@@ -259,9 +302,18 @@ class Producers:
     def _undo_of(self, key: tuple[str, str]) -> Undo:
         return key, self._recent.get(key), self._last.get(key[0]), self._opened.get(key[0])
 
+    def _most_epoch(self, current: int) -> int:
+        """The highest that a request may bring; a higher one has to be handed out."""
+        return self._most_first if current < 0 else current + 1
+
     def _of_epoch(self, topic_id: str, stamp: ProducerStamp) -> tuple[ProducerRow, ...]:
         recent = self._recent.get((stamp.producer_id, topic_id), ())
         return recent if recent and recent[-1].epoch == stamp.epoch else ()
+
+
+def is_later(epoch: int, other: int) -> bool:
+    """Whether it was opened behind the other, also where the count began again in between; −1 is none."""
+    return epoch >= 0 and (other < 0 or 0 < (epoch - other) % 2**31 < 2**30)
 
 
 def _expected(recent: tuple[ProducerRow, ...]) -> int:

@@ -57,6 +57,7 @@ TABLE: Final[tuple[tuple[type[LakelogError], Row], ...]] = (
     (log_errors.OffsetOutOfRange, Row(416, 41601, ("log_start_offset", "end_offset"))),
     (log_errors.OutOfOrderSequence, Row(409, 40911, ("expected", "received"))),
     (log_errors.StaleProducerEpoch, Row(409, 40912, ("current", "received"))),
+    (log_errors.ProducerEpochTooHigh, Row(409, 40919, ("current", "received"))),
     (log_errors.SequenceReused, Row(409, 40913, ("sequence",))),
     (log_errors.UnknownTransaction, Row(404, 40405)),
     (log_errors.TransactionFenced, Row(409, 40914, ("current",))),

@@ -11,6 +11,7 @@ from delta_log.errors import InvalidTransactionTimeout, Overloaded, TransactionE
 from delta_log.ledger import Ledger
 from delta_log.live import Live
 from delta_log.producer_epochs import bump_epoch, check_transactional_id
+from delta_log.producers import is_later
 from delta_log.transactions.held import Bounds, Held
 from delta_log.transactions.key import RANDOM_BITS, TransactionKey
 from delta_log.transactions.standing import Standing
@@ -88,8 +89,7 @@ class Beginning:
         with standing.lock:
             standing.open.add(begun)
             rivals = standing.open.of_name(transactional_id)
-        newest = max(rivals, key=lambda each: each.key.epoch)
         for each in rivals:
-            if each is not newest:
+            if is_later(standing.epoch(each), each.key.epoch):
                 standing.has_ended(each)
         return Begun(key.id, transactional_id, epoch, timeout)

@@ -16,7 +16,7 @@ from delta_log.errors import (
 )
 from delta_log.ledger import Ledger
 from delta_log.ledger_request import Decide, EncodedRows, Prepared
-from delta_log.producers import Producers
+from delta_log.producers import Producers, is_later
 from delta_log.transactions.decisions import MOST_REQUESTS, TABLE, Committed, Stored, merge_ranges, row_of
 from delta_log.transactions.standing import Standing
 from delta_log.transactions.transaction import Commit, Transaction
@@ -62,7 +62,7 @@ class Committing:
         name = found.key.transactional_id
         with self._standing.lock:
             decided = self._standing.decisions.version(name)
-            older = [each for each in self._standing.open.of_name(name) if each.key < found.key]
+            older = [each for each in self._standing.open.of_name(name) if is_later(found.key.epoch, each.key.epoch)]
         if decided is not None and found.version <= decided:
             why = VersionDecided(name, found.version, decided)
             self._standing.end(found, why)
@@ -79,7 +79,7 @@ class Committing:
             """In the unit's turn at the journal: whoever opened a later epoch before it has shut it out."""
             self._standing.try_to_commit(found)
             epoch = producers.epoch_of(transactional_id)
-            if epoch > found.key.epoch:
+            if is_later(epoch, found.key.epoch):
                 raise TransactionFenced(found.key.id, epoch)
             requests = tuple(
                 Stored(each.live.name, each.live.id, given.ranges) for each, given in zip(appends, answers, strict=True)

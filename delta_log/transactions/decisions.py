@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 
 from delta_log.ledger_table import LedgerTable, Row
+from delta_log.producers import is_later
 from delta_log.schema import TIMESTAMP
 from delta_log.transactions.key import TransactionKey
 from delta_log.types import OffsetRange
@@ -174,8 +175,8 @@ class Decisions:
 
     def version(self, transactional_id: str) -> int | None:
         """The highest that was committed; None where none was."""
-        texts = [row[7] for row in self._rows.get(transactional_id, {}).values()]
-        return max((_decode_version(text).version for text in texts if _has_version(text)), default=None)
+        highest = max((_version_of(row) for row in self._rows.get(transactional_id, {}).values()), default=-1)
+        return None if highest < 0 else highest
 
     def timed_out(self, key: TransactionKey) -> bool:
         """Whether it is known to have been aborted as its time was over."""
@@ -188,7 +189,7 @@ class Decisions:
         for key in keys:
             name, slot = place = key.transactional_id, _overtime_slot(key)
             known = rows.get(place) or self._rows.get(name, {}).get(slot)
-            if known is None or known[2] <= key.epoch:
+            if known is None or not is_later(known[2], key.epoch):
                 version = self.version(name)
                 notes = _json([] if version is None else _Versioned(version, []))
                 rows[place] = (name, slot, key.epoch, key.nonce, "timed_out", _json([]), None, notes, now_ms)
@@ -200,7 +201,7 @@ class Decisions:
         `opened` is the highest epoch of its id, −1 where not known.
         """
         row = self._rows.get(key.transactional_id, {}).get(key.epoch % REMEMBERED)
-        if key.begun_ms <= kept_since_ms or (row is not None and row[2] > key.epoch):
+        if key.begun_ms <= kept_since_ms or (row is not None and is_later(row[2], key.epoch)):
             return "forgotten"
         opened = max(opened, self.epoch(key.transactional_id))
         never = (row is not None and row[2] == key.epoch) or (key.epoch > opened >= 0)
@@ -226,7 +227,7 @@ class Decisions:
         found: list[Row] = []
         for name, slots in self._rows.items():
             if all(row[8] < since_ms for row in slots.values()):
-                newest = max(slots, key=lambda slot: slots[slot][2])
+                newest = max(slots, key=lambda slot: (_version_of(slots[slot]), slots[slot][2]))
                 kept = None if self.version(name) is None else newest
                 found += [tombstone(name, slot) for slot in slots if slot != kept]
         return found
@@ -245,6 +246,11 @@ class Decisions:
 
 def _overtime_slot(key: TransactionKey) -> int:
     return REMEMBERED + key.epoch % REMEMBERED
+
+
+def _version_of(row: Row) -> int:
+    """−1 where it has none."""
+    return _decode_version(row[7]).version if _has_version(row[7]) else -1
 
 
 def _has_version(notes: str) -> bool:

@@ -105,7 +105,7 @@ class Held:
     def is_repeat(self, given: HeldRequest) -> bool:
         """Whether it was taken before; raises where it breaks the rules of sequence, or the bounds."""
         request = given.request
-        numbers = self._numbers.get(given.stage) or Producers()
+        numbers = self._numbers.get(given.stage) or Producers(self.key.epoch)
         decision = numbers.decide(given.live.id, given.stamp, request.count, request.digest)
         if isinstance(decision, Repeat):
             return True
@@ -130,7 +130,7 @@ class Held:
         """It is part of the transaction from now on; `cost` is what it would be as it came."""
         live, request, stamp = held.live, held.request, held.stamp
         row = (stamp.producer_id, live.name, live.id, stamp.epoch, stamp.sequence, request.count, request.digest)
-        numbers = self._numbers.setdefault(held.stage, Producers())
+        numbers = self._numbers.setdefault(held.stage, Producers(self.key.epoch))
         numbers.replay(ProducerRow(*row, request.partitions, (), request.timestamp_ms))
         self._next[held.stage, live.id] = stamp.sequence + request.count
         self.requests.append(held)

@@ -19,6 +19,7 @@ from delta_log.errors import (
     TransactionTimedOut,
     UnknownTransaction,
 )
+from delta_log.producers import is_later
 from delta_log.statistics import OUTCOMES, TransactionStatistics
 from delta_log.transactions.decisions import Committed, Decisions, row_of
 from delta_log.transactions.held import Bounds
@@ -66,7 +67,7 @@ class Standing:
             raise self._writer.fatal
 
     def epoch(self, found: Transaction) -> int:
-        """The highest that was opened of its transactional id."""
+        """The one that was opened last of its transactional id."""
         return self._writer.producers.epoch_of(found.key.transactional_id)
 
     def find(self, transaction: str) -> Transaction:
@@ -83,7 +84,7 @@ class Standing:
         if not found.ended and (found.deciding is not None or self.in_doubt(found)):
             raise TransactionDecided(found.key.id, "being committed")
         epoch = self.epoch(found)
-        if not found.ended and epoch > found.key.epoch:
+        if not found.ended and is_later(epoch, found.key.epoch):
             self.end(found, TransactionFenced(found.key.id, epoch))
         elif not found.ended and self._clock_ms() >= found.deadline_ms:
             self.end(found, TransactionTimedOut(found.key.id))
@@ -93,7 +94,7 @@ class Standing:
     def has_ended(self, found: Transaction) -> bool:
         """Whether it has ended, perhaps this moment, as it was replaced or its time is over."""
         epoch = self.epoch(found)
-        if epoch > found.key.epoch:
+        if is_later(epoch, found.key.epoch):
             self.abort(found, TransactionFenced(found.key.id, epoch))
         elif self._clock_ms() >= found.deadline_ms:
             self.abort(found, TransactionTimedOut(found.key.id))
@@ -176,7 +177,7 @@ class Standing:
         if what == "forgotten":
             raise OutcomeUnknown(f"transaction {transaction}", "what became of it is not kept any more")
         sure = self._writer.producers.surely_opened(key.transactional_id)
-        if key.epoch < sure:
+        if is_later(sure, key.epoch):
             return Known(transaction, "aborted", why=TransactionFenced(transaction, sure))
         why = "it was not committed before its time or a restart ended it"
         return Known(transaction, "aborted", why=TransactionAborted(transaction, why))

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from lakelog.errors import LakelogError, NotDelivered, OutcomeUnknown, SharedBatch
 from lakelog.produce.batch import Batch, Fate, Stamp, Unit
-from lakelog.produce.verdict import Ahead, Later, Refused, Stored, TooLarge, Unknown, Verdict
+from lakelog.produce.verdict import Ahead, Later, Refused, Skipped, Stored, TooLarge, Unknown, Verdict
 from lakelog.transport.backoff import Backoff
 
 #: So often the rest of a batch is sent again without the records that were to blame; then the rest is refused, too.
@@ -112,6 +112,8 @@ class Lane:
                 unit.fate = Fate.STORED
             case Later(error, after_s):
                 self._repeat(unit, error, now, after_s)
+            case Skipped(error):
+                self._repeat(unit, error, now, 0.0)
             case Unknown(error, after_s):
                 unit.doubtful = True
                 if self._rules.repeat_doubts:

@@ -16,10 +16,10 @@ from typing import Final
 from lakelog.errors import BufferFull, Closed, LakelogError, OutcomeUnknown, StillUnderWay
 from lakelog.produce.batch import RecordMetadata
 from lakelog.produce.futures import CalledBatch, OnDelivery
+from lakelog.produce.making import make, run_async
 from lakelog.produce.outbox import Attempt, Outbox
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
-from lakelog.produce.verdict import read_verdict
 from lakelog.produce.wire import Wire
 from lakelog.transport import chance
 from lakelog.transport.exchange import AsyncTransport
@@ -150,8 +150,7 @@ class AsyncSender:
 
     async def _make(self, attempt: Attempt) -> None:
         try:
-            outcome = await self._transport.send(self._wire.request(attempt))
-            verdict = read_verdict(outcome, attempt.topic, attempt.payload.rows, self._settings.bootstrap_servers)
+            verdict = await run_async(make(self._wire, attempt, self._settings.bootstrap_servers), self._transport)
         except Exception as error:  # noqa: BLE001 - whatever it is, every future is resolved
             _log.exception("a producer failed")
             self._surrender(f"its sender failed: {error!r}")

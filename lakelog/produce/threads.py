@@ -19,10 +19,10 @@ from typing import Final
 
 from lakelog.errors import BufferFull, Closed, LakelogError, OutcomeUnknown, StillUnderWay
 from lakelog.produce.futures import OnDelivery, RecordFuture, ThreadBatch
+from lakelog.produce.making import make, run
 from lakelog.produce.outbox import Attempt, Outbox
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
-from lakelog.produce.verdict import read_verdict
 from lakelog.produce.wire import Wire
 from lakelog.transport import chance
 from lakelog.transport.exchange import Transport
@@ -196,8 +196,7 @@ class Sender:
                 self._idle -= 1
 
     def _make(self, attempt: Attempt) -> None:
-        outcome = self._transport.send(self._wire.request(attempt))
-        verdict = read_verdict(outcome, attempt.topic, attempt.payload.rows, self._settings.bootstrap_servers)
+        verdict = run(make(self._wire, attempt, self._settings.bootstrap_servers), self._transport)
         with self._lock:
             self._outbox.told(attempt, verdict, monotonic())
 

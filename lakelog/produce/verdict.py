@@ -24,6 +24,7 @@ from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome
 _TOO_LARGE: Final = 42210
 _UNKNOWN_PARTITION: Final = 40402
 _AHEAD: Final = 40911
+_SKIPPED: Final = 40919
 _NUMBERS_IN_USE: Final = frozenset({40912, 40913})
 
 
@@ -55,6 +56,13 @@ class Ahead(NamedTuple):
     error: LakelogError
 
 
+class Skipped(NamedTuple):
+    """Not stored: epochs before this one were never opened. `current` is the last that was; −1 of none."""
+
+    error: LakelogError
+    current: int
+
+
 class Later(NamedTuple):
     """Not stored; it may be next time."""
 
@@ -67,7 +75,7 @@ class Unknown(NamedTuple):
     after_s: float
 
 
-Verdict = Stored | Refused | TooLarge | Ahead | Later | Unknown
+Verdict = Stored | Refused | TooLarge | Ahead | Skipped | Later | Unknown
 
 
 class _Blamed(msgspec.Struct):
@@ -119,6 +127,11 @@ def _read_refusal(answer: Answer, what: str, topic: str, rows: Sequence[Row]) ->
         return TooLarge(fault.error)
     if code == _AHEAD:
         return Ahead(fault.error)
+    match fault.facts:
+        case {"current": int(current)} if code == _SKIPPED:
+            return Skipped(fault.error, current)
+        case _:
+            pass
     return Refused(fault.error, find_bad(fault, topic, rows), foreign=code in _NUMBERS_IN_USE)
 
 

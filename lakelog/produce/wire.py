@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from lakelog.produce.batch import Payload, Stamp
 from lakelog.produce.compression import compressor_of
 from lakelog.produce.outbox import Attempt
@@ -25,6 +27,11 @@ class Wire:
 
     def request(self, attempt: Attempt) -> Request:
         return self.request_of(attempt.topic, attempt.payload, attempt.stamp, attempt.timeout_s)
+
+    def next_epoch(self, stamp: Stamp, timeout_s: float) -> Request:
+        """To have the next epoch of its producer handed out."""
+        body = msgspec.json.encode({"transactional_id": stamp.producer_id})
+        return Request("POST", "/producers", {"Content-Type": "application/json"}, body, timeout_s)
 
     def request_of(
         self,

@@ -130,6 +130,7 @@ EXITS: Final = (
             "CONCURRENT_MODIFICATION": _STATE,
             "INVALID_PRODUCER_EPOCH": "stop the other one",
             "INVALID_PRODUCER_STATE": _STATE,
+            "PRODUCER_EPOCH_TOO_HIGH": _STATE,
             "OUT_OF_ORDER_SEQUENCE_NUMBER": _STATE,
             "DUPLICATE_SEQUENCE_NUMBER": _STATE,
             "INVALID_TXN_STATE": "begin another transaction",

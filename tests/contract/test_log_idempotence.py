@@ -13,6 +13,7 @@ from delta_log import Appended, Log, OffsetRange, ProducerStamp, Record
 from delta_log.errors import (
     InvalidRequest,
     OutOfOrderSequence,
+    ProducerEpochTooHigh,
     SequenceReused,
     StaleProducerEpoch,
     StorageRefused,
@@ -64,10 +65,13 @@ def test_gaps_other_content_and_old_epochs_are_refused_and_change_nothing(log: L
         send(log, 3)
     with pytest.raises(SequenceReused):
         log.append("t", [Record(b"other")] * 2, producer=ProducerStamp("p", 0, 0))
-    send(log, 0, epoch=3)
+    send(log, 0, epoch=1)
     with pytest.raises(StaleProducerEpoch):
-        send(log, 2, epoch=2)
-    assert send(log, 2, epoch=3).offsets() == [4, 5]
+        send(log, 2, epoch=0)
+    for made_up in (3, 2**31 - 1):
+        with pytest.raises(ProducerEpochTooHigh):
+            send(log, 0, epoch=made_up)
+    assert send(log, 2, epoch=1).offsets() == [4, 5]
 
 
 @pytest.mark.parametrize("how", ["crash", "restart"])

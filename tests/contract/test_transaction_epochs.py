@@ -8,6 +8,7 @@ import pytest
 
 from delta_log import Log, ProducerStamp, Record
 from delta_log.errors import OutcomeUnknown, StaleProducerEpoch, TransactionFenced
+from delta_log.producers import ProducerRow, Producers
 from tests.support.logs import Place, eventually, replace_settings, values_of
 
 
@@ -162,3 +163,42 @@ def test_who_is_shut_out_stays_so_however_soon_producers_are_forgotten(place: Pl
     log._running.upkeep._forgot = float("-inf")
     log.run_upkeep()
     assert log._running.writer.producers.count == 0
+
+
+def test_an_id_of_which_somebody_used_up_the_epochs_begins_transactions_again(place: Place):
+    """A log of before made-up epochs were refused: the count begins again, and fences as it always did."""
+    log = place.open(replace_settings())
+    log.create_topic("t")
+    committed = log.transactions.begin("x")
+    log.transactions.append(committed.id, "t", [Record(b"1")])
+    log.transactions.commit(committed.id)
+    with mock.patch.object(Producers, "_most_epoch", return_value=2**31 - 1):
+        log.append("t", [Record(b"2")], producer=ProducerStamp("x", 2**31 - 2, 0))
+    last = log.transactions.begin("x")
+    assert last.epoch == 2**31 - 1
+    log.transactions.append(last.id, "t", [Record(b"lost")])
+    successor = log.transactions.begin("x")
+    assert successor.epoch == 2**29
+    with pytest.raises(TransactionFenced):
+        log.transactions.commit(last.id)
+    log.transactions.append(successor.id, "t", [Record(b"3")])
+    log.transactions.commit(successor.id)
+    place.crash()
+    log = place.open(replace_settings())
+    assert log.transactions.describe(successor.id).state == "committed"
+    assert log.transactions.begin("x").epoch in range(successor.epoch + 1, successor.epoch + 2000)
+    assert values_of(log, "t") == [b"1", b"2", b"3"]
+
+
+def test_records_are_taken_in_epochs_that_no_unknown_producer_may_begin_in(log: Log):
+    """Of an id that was used a million times."""
+    log._running.writer.alone(lambda: log._running.writer.producers.replay(bump_of("x", 1_000_000)))
+    begun = log.transactions.begin("x")
+    for sequence in (0, 1):
+        log.transactions.append(begun.id, "t", [Record(b"x")], producer=ProducerStamp("x", begun.epoch, sequence))
+    log.transactions.commit(begun.id)
+    assert values_of(log, "t") == [b"x"] * 2
+
+
+def bump_of(name: str, epoch: int) -> ProducerRow:
+    return ProducerRow(name, "", "", epoch, 0, 0, b"", 0, (), 0)

@@ -219,3 +219,26 @@ def test_a_request_whose_time_was_over_can_be_repeated_safely(http_place: Place)
             assert error_code(send(app, 1, "b")) == (504, 50401)
         assert send(app, 1, "b").json()["offsets"] == [place(0, 1)]
         assert values_of(app.log, "orders") == [b'"a"', b'"b"']
+
+
+@pytest.mark.parametrize("made_up", [2**31 - 1, 2**31 - 2, 5])
+def test_an_epoch_that_somebody_makes_up_shuts_its_owner_out_of_nothing(orders: HttpApp, made_up: int):
+    orders.log.create_topic("other")
+    assert send(orders, 0, "a", epoch=3).status_code == 200
+    for sequence in (0, 1):
+        answer = orders.post("/topics/other", json=values("x"), headers=stamp(sequence, made_up))
+        assert error_code(answer) == (409, 40919)
+        assert (answer.json()["current"], answer.json()["received"]) == (3, made_up)
+    assert stored(orders) == 1
+    assert orders.log.offsets("other", 0).end_offset == 0
+    assert send(orders, 1, "b", epoch=3).status_code == 200
+    assert orders.post("/producers", json={"transactional_id": "p"}).json()["epoch"] == 4
+    assert orders.post("/transactions", json={"transactional_id": "p"}).json()["epoch"] == 5
+
+
+def test_an_id_that_is_not_known_begins_in_no_epoch_that_it_could_not_have_counted_to(orders: HttpApp):
+    answer = send(orders, 0, "a", epoch=32_768)
+    assert error_code(answer) == (409, 40919)
+    assert answer.json()["current"] == -1
+    assert send(orders, 0, "a", epoch=32_767).status_code == 200
+    assert send(orders, 0, "b", epoch=32_768).status_code == 200

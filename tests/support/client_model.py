@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from delta_log.errors import InvalidRequest, OutOfOrderSequence
+from delta_log.errors import InvalidRequest, OutOfOrderSequence, ProducerEpochTooHigh
 from delta_log.producers import New, ProducerRow, Producers
 from delta_log.types import ProducerStamp
 from lakelog import errors
 from lakelog.errors import LakelogError, Said
 from lakelog.produce.batch import NOWHERE, Place, Stamp
 from lakelog.produce.outbox import Attempt
-from lakelog.produce.verdict import Ahead, Refused, Stored, Verdict
+from lakelog.produce.verdict import Ahead, Refused, Skipped, Stored, Verdict
 
 BAD = b"bad "
 
@@ -50,6 +50,8 @@ class ModelServer:
             decided = self.producers.decide(topic_id, stamp, len(values), digest)
         except OutOfOrderSequence as error:
             return Ahead(_refusal(409, 40911, error))
+        except ProducerEpochTooHigh as error:
+            return Skipped(_refusal(409, 40919, error), error.current)
         except InvalidRequest as error:
             return Refused(_refusal(409, 40913, error), {}, foreign=True)
         if isinstance(decided, New):
@@ -61,6 +63,11 @@ class ModelServer:
         if decided.row is None:
             return Stored([NOWHERE] * len(values))
         return _stored(decided.row.ranges[0][1], values)
+
+    def hand_out_before(self, stamp: Stamp) -> None:
+        """As a driver asks for it whose epoch was not opened."""
+        while self.producers.epoch_of(stamp.producer_id) < stamp.epoch - 1:
+            self.producers.replay(self.producers.decide_bump(stamp.producer_id, 0))
 
     def make_anew(self, topic: str) -> None:
         """The topic was deleted, and made again under its name."""

@@ -21,7 +21,7 @@ from lakelog.produce.batch import Batch, RecordMetadata
 from lakelog.produce.outbox import Attempt, Outbox
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
-from lakelog.produce.verdict import Later, Refused, TooLarge, Unknown, Verdict
+from lakelog.produce.verdict import Later, Refused, Skipped, TooLarge, Unknown, Verdict
 from tests.support.client_model import BAD, ModelServer
 
 #: One topic more often than the other, so that more happens in one lane.
@@ -167,6 +167,8 @@ class Play:
 
     def _tell(self, attempt: Attempt, verdict: Verdict) -> None:
         self.under_way.remove(attempt)
+        if isinstance(verdict, Skipped) and attempt.stamp is not None:
+            self.server.hand_out_before(attempt.stamp)
         self.outbox.told(attempt, verdict, self.now)
         self._hear()
 

@@ -311,3 +311,56 @@ def test_partitions_that_were_known_are_good_enough_while_the_server_is_away(ope
     producer.send("t", b"x", key=b"k")
     outcomes[0] = UNREACHABLE
     producer.send("t", b"x", key=b"k")
+
+
+def test_an_epoch_whose_predecessors_were_never_opened_has_them_handed_out(opened: Open):
+    """Behind several batches in doubt: whoever sends late under their epochs is shut out before anything is stored."""
+    doubts, current, asked = 3, 0, list[str]()
+
+    def act(request: Request) -> Outcome:
+        nonlocal current
+        if request.path == "/producers":
+            assert json.loads(request.body) == {"transactional_id": producer_id}
+            current += 1
+            asked.append(f"epoch {current}")
+            return Answer(200, {}, json.dumps({"producer_id": producer_id, "epoch": current}).encode())
+        epoch = int(request.headers["Producer-Epoch"])
+        asked.append(f"records of {epoch}")
+        if epoch > current + 1:
+            return Answer(409, {}, json.dumps({"error_code": 40919, "message": "no", "current": current}).encode())
+        return stored(request)
+
+    producer = opened(max_in_flight_requests_per_connection=1, retries=0)
+    first = producer.send("t", b"first")
+    taken = producer.take()
+    producer_id = taken.request.headers["Producer-Id"]
+    taken.answer_stored()
+    assert first.result(SECONDS).offset == 0
+    for epoch in range(doubts):
+        future = producer.send("t", b"in doubt")
+        taken = producer.take()
+        assert taken.request.headers["Producer-Epoch"] == str(epoch)
+        taken.lose()
+        assert isinstance(future.exception(SECONDS), errors.OutcomeUnknown)
+    producer.wire.act = act
+    assert producer.send("t", b"x").result(SECONDS).offset == 0
+    assert asked == ["records of 3", "epoch 1", "epoch 2", "records of 3"]
+
+
+@pytest.mark.parametrize("answer", [UNREACHABLE, Answer(503, {}, b"{}"), Answer(200, {}, b"[]"), Answer(200, {}, b"")])
+def test_where_epochs_are_not_handed_out_now_the_records_wait(opened: Open, answer: Outcome):
+    refused, failures = 0, 0
+
+    def act(request: Request) -> Outcome:
+        nonlocal refused, failures
+        if request.path == "/producers":
+            failures += 1
+            return answer
+        refused += 1
+        if refused < 3:
+            return Answer(409, {}, json.dumps({"error_code": 40919, "message": "no", "current": -2}).encode())
+        return stored(request)
+
+    producer = opened(act)
+    assert producer.send("t", b"x").result(SECONDS).offset == 0
+    assert (refused, failures) == (3, 2)

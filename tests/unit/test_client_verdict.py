@@ -14,7 +14,7 @@ from lakelog import errors
 from lakelog.errors import ForeignAnswer
 from lakelog.produce.batch import NOWHERE, Place
 from lakelog.produce.rows import Row
-from lakelog.produce.verdict import Ahead, Later, Refused, Stored, TooLarge, Unknown, Verdict, read_verdict
+from lakelog.produce.verdict import Ahead, Later, Refused, Skipped, Stored, TooLarge, Unknown, Verdict, read_verdict
 from lakelog.transport.answers import read_fault
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent
 
@@ -54,6 +54,8 @@ def test_an_error_of_the_log_is_unknown_or_retriable_to_the_client_as_the_log_sa
             assert cls.retriable
         case Ahead(error):
             assert cls is log_errors.OutOfOrderSequence
+        case Skipped(error, current):
+            assert (cls, current) == (log_errors.ProducerEpochTooHigh, 2)
         case Refused(error):
             assert not cls.retriable
         case other:

@@ -32,6 +32,7 @@ ROWS: list[tuple[LakelogError, int, int, dict[str, Any]]] = [
     (errors.InvalidStamp("p", "epoch"), 422, 422, {}),
     (errors.OutOfOrderSequence("p", 4, 9), 409, 40911, NEVER | {"expected": 4, "received": 9}),
     (errors.StaleProducerEpoch("p", 2, 1), 409, 40912, NEVER | {"current": 2, "received": 1}),
+    (errors.ProducerEpochTooHigh("p", 2, 9), 409, 40919, NEVER | {"current": 2, "received": 9}),
     (errors.SequenceReused("p", 7), 409, 40913, NEVER | {"sequence": 7}),
     (errors.TransactionError("odd"), 422, 422, {}),
     (errors.UnknownTransaction("x"), 404, 40405, {}),

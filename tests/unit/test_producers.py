@@ -2,10 +2,21 @@
 
 import pytest
 
-from delta_log.errors import InvalidStamp, OutOfOrderSequence, SequenceReused, StaleProducerEpoch
+from delta_log.errors import OutOfOrderSequence, ProducerEpochTooHigh, SequenceReused, StaleProducerEpoch
 from delta_log.producer_parking import MOST_PARKED, Parked, Parking
-from delta_log.producers import REMEMBERED, New, ProducerRow, Producers, Repeat, survivors
+from delta_log.producers import (
+    MOST_FIRST_EPOCH,
+    REMEMBERED,
+    New,
+    ProducerRow,
+    Producers,
+    Repeat,
+    is_later,
+    survivors,
+)
 from delta_log.types import OffsetRange, ProducerStamp
+
+LAST = 2**31 - 1
 
 
 def row(
@@ -35,9 +46,39 @@ def knowing(*rows: ProducerRow) -> Producers:
     return producers
 
 
-def test_an_unknown_producer_starts_at_sequence_0_with_any_epoch():
-    assert decide(Producers(), 0) == New()
-    assert decide(Producers(), 0, epoch=7) == New()
+def test_an_unknown_producer_starts_at_sequence_0_with_an_epoch_of_its_own_count():
+    for epoch in (0, 7, MOST_FIRST_EPOCH):
+        assert decide(Producers(), 0, epoch=epoch) == New()
+    for epoch in (MOST_FIRST_EPOCH + 1, LAST):
+        with pytest.raises(ProducerEpochTooHigh) as refused:
+            decide(Producers(), 0, epoch=epoch)
+        assert (refused.value.current, refused.value.received) == (-1, epoch)
+
+
+@pytest.mark.parametrize("topic", ["t", "other"])
+def test_a_known_producer_goes_on_in_its_epoch_or_the_next_and_in_none_that_is_made_up(topic: str):
+    producers = knowing(row(0, epoch=4))
+    assert decide(producers, 0, epoch=5, topic=topic) == New()
+    for epoch in (6, MOST_FIRST_EPOCH, LAST):
+        for sequence in (0, 1):
+            with pytest.raises(ProducerEpochTooHigh) as refused:
+                decide(producers, sequence, epoch=epoch, topic=topic)
+            assert (refused.value.current, refused.value.received) == (4, epoch)
+    assert decide(producers, 1, epoch=4) == New()
+
+
+def test_every_epoch_that_was_handed_out_is_taken():
+    producers = knowing(row(0, epoch=4))
+    for _ in range(3):
+        producers.replay(producers.decide_bump("p", 0))
+    assert decide(producers, 0, epoch=7) == New()
+    producers.replay(producers.decide_bump("p", 1, reserves=True))
+    assert producers.decide_reserved("p", 2) == 9
+    producers.open_reserved("p", 9)
+    assert decide(producers, 0, epoch=9) == New()
+    assert decide(producers, 0, epoch=10) == New()
+    with pytest.raises(ProducerEpochTooHigh):
+        decide(producers, 0, epoch=11)
     with pytest.raises(OutOfOrderSequence) as refused:
         decide(Producers(), 3)
     assert (refused.value.expected, refused.value.received) == (0, 3)
@@ -162,7 +203,8 @@ def test_the_last_row_of_a_producer_says_its_epoch():
     producers = knowing(row(0, epoch=5), row(0, epoch=5, topic="other"), row(0, epoch=0))
     assert decide(producers, 1, epoch=0) == New()
     assert decide(producers, 0, epoch=0, topic="other") == New()
-    assert decide(producers, 0, epoch=5) == New()
+    with pytest.raises(ProducerEpochTooHigh):
+        decide(producers, 0, epoch=5)
 
 
 def test_a_producer_that_begins_anew_in_the_same_epoch_leaves_nothing_of_before():
@@ -194,11 +236,70 @@ def test_only_the_newest_bump_survives():
     assert [known.epoch for known in producers.rows()] == [6]
 
 
-def test_the_last_epoch_there_is_has_no_next():
-    producers = knowing(row(0, epoch=2**31 - 2))
-    producers.replay(producers.decide_bump("p", 0))
-    with pytest.raises(InvalidStamp, match="2147483647"):
-        producers.decide_bump("p", 0)
+@pytest.mark.parametrize("reserves", [False, True])
+def test_behind_the_last_epoch_there_is_the_count_goes_on_above_all_that_was_counted(reserves: bool):
+    """As in a log of before the rule: a producer in epoch 4, and somebody who sent its id with the last of all."""
+    producers = knowing(row(0, epoch=4), row(0, epoch=LAST, topic="other"))
+    with pytest.raises(StaleProducerEpoch):
+        decide(producers, 1, epoch=4)
+    assert producers.decide_reserved("p", 0) is None
+    opened: list[int] = []
+    for at in range(3):
+        bump = producers.decide_bump("p", at, reserves=reserves)
+        producers.replay(bump)
+        opened.append(bump.epoch)
+        assert bump.count >= 0
+    assert opened == [2**29, 2**29 + 1, 2**29 + 2]
+    for topic in ("t", "other", "third"):
+        assert decide(producers, 0, epoch=bump.epoch, topic=topic) == New()
+    with pytest.raises(StaleProducerEpoch):
+        decide(producers, 1, epoch=4)
+    with pytest.raises(ProducerEpochTooHigh):
+        decide(producers, 1, epoch=LAST, topic="other")
+    again = knowing(*survivors([row(0, epoch=4), row(0, epoch=LAST, topic="other"), bump]))
+    again.close_reserved()
+    assert again.epoch_of("p") == bump.last_epoch
+    with pytest.raises(ProducerEpochTooHigh):
+        decide(again, 1, epoch=LAST, topic="other")
+
+
+def test_a_floor_of_an_earlier_count_does_not_bring_it_back():
+    producers = knowing(row(0, epoch=LAST))
+    producers.replay(producers.decide_bump("p", 0, LAST + 1, reserves=True))
+    assert producers.epoch_of("p") == 2**29
+    assert producers.decide_bump("p", 1, LAST).epoch == 2**29 + 1
+    assert producers.decide_bump("p", 1, 9).epoch == 2**29 + 1
+    assert producers.decide_bump("p", 1, 2**29 + 9).epoch == 2**29 + 9
+    assert producers.decide_bump("unknown", 1, LAST).epoch == LAST
+
+
+def test_what_was_reserved_ends_with_the_count():
+    producers = knowing(row(0, epoch=LAST - 3))
+    for at in (0, 1):
+        producers.replay(producers.decide_bump("p", at, reserves=True))
+    assert producers.decide_reserved("p", 2) == LAST
+    producers.open_reserved("p", LAST)
+    bump = producers.decide_bump("p", 3, reserves=True)
+    undo = producers.replay(bump)
+    assert (producers.epoch_of("p"), bump.count) == (2**29, 0)
+    producers.undo(undo)
+    assert producers.epoch_of("p") == LAST
+
+
+@pytest.mark.parametrize(
+    ("epoch", "other", "later"),
+    [
+        (1, 0, True),
+        (0, 0, False),
+        (0, 1, False),
+        (2**29, LAST, True),
+        (LAST, 2**29, False),
+        (0, -1, True),
+        (-1, 0, False),
+    ],
+)
+def test_an_epoch_is_later_also_where_the_count_began_again(epoch: int, other: int, later: bool):
+    assert is_later(epoch, other) is later
 
 
 @pytest.mark.parametrize(
