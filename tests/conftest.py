@@ -5,7 +5,8 @@ Who found a promise broken is noted, as a run that failed by that is not looked 
 With several processes a file is run by one of them, so that what its tests share is made once. Those of Spark take
 longest and come first; each process has a JVM for them.
 
-Each run draws its own examples from a seed that it says; what failed is run again with the seed it failed with.
+Each run draws its own examples from a seed that it says; what failed is run again with the seed it failed with. In CI
+the seed follows from the content of the commit: another change draws others, and a change that passed passes again.
 
 On a developer's machine a skipped test prints its reason. Under CI=true it fails with it: a check that does
 not run there protects nothing.
@@ -15,6 +16,7 @@ import inspect
 import os
 import re
 import secrets
+import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,7 +50,8 @@ vars(inspect.signature(httpx.Client).parameters["timeout"].default).update(vars(
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed before Hypothesis reads it. One that failed is taken again for what failed, and no other."""
     if config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = _seed_of_the_run(config) or _failed_seed(config) or str(secrets.randbits(32))
+        seed = _seed_of_the_run(config) or _failed_seed(config) or (_seed_of_the_commit() if IN_CI else None)
+        config.option.hypothesis_seed = seed or str(secrets.randbits(32))
 
 
 def _seed_of_the_run(config: pytest.Config) -> str | None:
@@ -59,6 +62,16 @@ def _failed_seed(config: pytest.Config) -> str | None:
     if not config.pluginmanager.hasplugin("cacheprovider") or not config.getoption("lf"):
         return None
     return config.cache.get("lakelog/seed", None)  # type: ignore[union-attr]
+
+
+def _seed_of_the_commit() -> str | None:
+    """None where there is no commit."""
+    command = ["git", "rev-parse", "--verify", "--quiet", "HEAD^{tree}"]
+    try:
+        ended = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return str(int(ended.stdout[:8], 16)) if ended.returncode == 0 else None
 
 
 @pytest.hookimpl(optionalhook=True)

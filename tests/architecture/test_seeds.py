@@ -46,14 +46,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, lap: str, *command: str, times: int = 1) -> tuple[str, str, str]:
+def run(project: Path, lap: str, *command: str, times: int = 1, **variables: str) -> tuple[str, str, str]:
     """The seed that was said before and behind, and what was drawn."""
-    gone = ("PYTEST_ADDOPTS", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "PYTEST_XDIST_WORKER")
+    gone = ("PYTEST_ADDOPTS", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "PYTEST_XDIST_WORKER", "CI")
     environment = {name: value for name, value in os.environ.items() if name not in gone}
     ended = subprocess.run(
         command,
         cwd=project,
-        env=environment | {"LAP": lap, "LAKELOG_EXAMPLES": str(times)},
+        env=environment | {"LAP": lap, "LAKELOG_EXAMPLES": str(times)} | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -73,6 +73,20 @@ def test_a_run_says_its_seed_and_is_had_once_more_by_it(project: Path, processes
     assert fresh[0] != first[0]
     assert fresh[2] != first[2]
     assert repeated == first
+
+
+def test_in_ci_a_change_has_one_seed_and_another_change_another(project: Path):
+    """Else a change that passed could be red by chance when it lands."""
+    git = ("git", "-C", str(project), "-c", "user.name=a", "-c", "user.email=a@b.example")
+    command = ("make", "test", "ARGS=--numprocesses=0 -p no:cacheprovider")
+    for arguments in (["init", "--quiet"], ["add", "Makefile", "tests"], ["commit", "--quiet", "--message=one"]):
+        subprocess.run([*git, *arguments], check=True)
+    first = run(project, "a", *command, CI="true")
+    assert run(project, "b", *command, CI="true") == first
+    makefile = project / "Makefile"
+    makefile.write_text(f"{makefile.read_text()}# another\n")
+    subprocess.run([*git, "commit", "--quiet", "--all", "--message=two"], check=True)
+    assert run(project, "c", *command, CI="true")[0] != first[0]
 
 
 def test_what_failed_is_looked_at_again_with_the_seed_it_failed_with(project: Path):
