@@ -1,14 +1,17 @@
 """A client's Arrow as the columns of a request. Pure.
 
 Arrow says of itself how to be read: what points outside its buffers, or is text without being UTF-8, would be stored
-and then fail whoever reads it. So nothing is taken on trust.
+and then fail its readers. So nothing is taken on trust: each type that Arrow may look at is on a list, and validated.
+
+Arrow validates no view below a null, and its casts read it all the same. So it is emptied before a cast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +25,20 @@ _COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
     ("timestamp", TIMESTAMP),
     ("headers", HEADERS),
 )
+#: Columns that may be views.
+_SHARING: Final = ("key", "value")
+_VIEW: Final = 16
+_SHOWN: Final = 200
+#: Types whose every slot Arrow validates, or casts without reading it below a null.
+_TAKEN: Final[frozenset[int]] = frozenset(
+    getattr(pa.lib, f"Type_{name}")
+    for name in (
+        "NA", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "HALF_FLOAT", "FLOAT",
+        "DOUBLE", "DECIMAL32", "DECIMAL64", "DECIMAL128", "DECIMAL256", "DATE32", "DATE64", "TIME32", "TIME64",
+        "TIMESTAMP", "DURATION", "INTERVAL_MONTH_DAY_NANO", "BINARY", "LARGE_BINARY", "STRING", "LARGE_STRING",
+        "FIXED_SIZE_BINARY", "LIST", "LARGE_LIST", "FIXED_SIZE_LIST", "MAP", "STRUCT", "DICTIONARY",
+    )
+)  # fmt: skip
 _KNOWN: Final = frozenset(name for name, _ in _COLUMNS)
 
 
@@ -30,6 +47,8 @@ def read_columns(table: pa.Table) -> dict[str, pa.Array]:
     names: list[str] = table.column_names
     if "value" not in names or not _KNOWN.issuperset(names) or len(set(names)) < len(names):
         raise InvalidRecord(0, f"columns must be key, value, partition, timestamp, headers, each once, not {names}")
+    for name, kind in zip(names, table.schema.types, strict=True):
+        _check_type(name, kind)
     try:
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
@@ -45,6 +64,41 @@ def content_bytes(columns: Mapping[str, pa.Array]) -> bytes:
     return b"".join(part for name, column in columns.items() for part in (name.encode(), *_content(column)))
 
 
+def _check_type(name: str, kind: pa.DataType) -> None:
+    """Refuse what no column can be, and what lies below a null in ways that Arrow does not look at."""
+    if name in _SHARING and _is_view(kind):
+        return
+    if not all(part.id in _TAKEN for part in _parts(kind)):
+        raise InvalidRecord(0, f"column {name} is of a type that is not taken: {str(kind)[:_SHOWN]}")
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    yield kind
+    if kind.id == pa.lib.Type_DICTIONARY:
+        yield from _parts(kind.value_type)
+    for index in range(kind.num_fields):
+        yield from _parts(kind.field(index).type)
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return pa.types.is_binary_view(kind) or pa.types.is_string_view(kind)
+
+
+def _emptied_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same views, with an empty one below each null."""
+    return pa.chunked_array([_emptied(chunk) if chunk.null_count else chunk for chunk in column.chunks], column.type)
+
+
+def _emptied(chunk: Any) -> pa.Array:
+    _, views, *data = chunk.buffers()
+    valid = chunk.is_valid()
+    begin, end = chunk.offset * _VIEW, (chunk.offset + len(chunk)) * _VIEW
+    slots = np.frombuffer(views, np.uint8)[begin:end].reshape(-1, _VIEW).copy()
+    slots[~valid.to_numpy(zero_copy_only=False)] = 0
+    bitmap = pa.concat_arrays([valid]).buffers()[1]
+    return pa.Array.from_buffers(chunk.type, len(chunk), [bitmap, pa.py_buffer(slots), *data])
+
+
 def _cast(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
     given = column.type
     whole = pa.types.is_integer(given)
@@ -52,6 +106,8 @@ def _cast(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
         raise InvalidRecord(0, f"column partition must be whole numbers, not {given}")
     if name == "timestamp" and not (whole or pa.types.is_timestamp(given) or pa.types.is_null(given)):
         raise InvalidRecord(0, f"column timestamp must be whole milliseconds or timestamps, not {given}")
+    if _is_view(given):
+        column = _emptied_nulls(column)
     try:
         if name == "timestamp" and whole:
             column = pc.multiply_checked(column.cast(pa.int64()), integer(1000))

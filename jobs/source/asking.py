@@ -15,8 +15,11 @@ from typing import Any, Final, cast
 import httpx
 import pyarrow as pa
 
+from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
 from jobs.source.errors import NotReadable, UnknownPartition, UnknownTopics
 from jobs.source.positions import Range
+from lakelog.foundation.arrow_stream import ArrowStream, Coming, Limits
+from lakelog.foundation.arrow_types import ArrowRefused
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 #: Between two tries, and how long one may take.
@@ -30,6 +33,10 @@ _UNKNOWN_PARTITION: Final = 40402
 _UNKNOWN_TRANSACTION: Final = 40405
 _OK: Final = 200
 _ACCEPTED: Final = 202
+#: What a server answers in Arrow, which it never compresses. Of the stream as a whole only the time is limited.
+_RECORDS: Final = pa.schema([pa.field("partition", pa.int32()), *(FILE_SCHEMA.field(name) for name in RECORD_COLUMNS)])
+_LIMITS: Final = Limits(bytes=0, batches=1_000_000, nulls=0)
+_SHOWN: Final = 300
 
 
 class OutOfRange(Exception):
@@ -45,7 +52,7 @@ class NotNow(Exception):
 
 
 #: What is worth another try.
-BROKEN_OFF: Final = (NotNow, httpx.TransportError, httpx.StreamError, pa.ArrowInvalid)
+BROKEN_OFF: Final = (NotNow, httpx.TransportError, httpx.StreamError, pa.ArrowInvalid, ArrowRefused)
 
 
 class Asking:
@@ -81,8 +88,8 @@ class Asking:
             if answer.status_code != _OK:
                 answer.read()
                 self._check(answer, what, topic)
-            with io.BufferedReader(_Body(answer.iter_bytes())) as body, pa.ipc.open_stream(body) as reader:
-                yield answer.headers, iter(reader)
+            with io.BufferedReader(_Body(answer.iter_bytes())) as body:
+                yield answer.headers, _records_of(body)
 
     def wait(self, heard: float, what: str, why: Exception) -> None:
         """Before the next try; NotReadable where nothing was heard for too long."""
@@ -116,6 +123,18 @@ class Asking:
         if answer.status_code == _NOT_FOUND and topic and code != _UNKNOWN_TRANSACTION:
             raise UnknownTopics([topic], self.url)
         raise NotReadable(self.url, what, f"{answer.status_code} {message_of(answer)}", answer.status_code, facts)
+
+
+def _records_of(body: io.BufferedReader) -> Iterator[pa.RecordBatch]:
+    """The batches of an answer, as far as it has the columns of records: nothing else of it reaches Arrow."""
+    stream = ArrowStream(Coming(body), _LIMITS)
+    if not stream.schema.equals(_RECORDS):
+        raise ArrowRefused(f"has other columns than records have: {', '.join(map(str, stream.schema))[:_SHOWN]}")
+    for batch in stream:
+        batch.validate(full=True)
+        if batch.column("offset").null_count:
+            raise ArrowRefused("has records without an offset")
+        yield batch
 
 
 def _facts(answer: httpx.Response) -> dict[str, Any]:

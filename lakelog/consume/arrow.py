@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MICROSECONDS = 1_000
+_ALWAYS = ("topic", "partition", "offset", "timestamp")
+_SHOWN = 300
 
 
 @lru_cache(1)
@@ -100,17 +102,31 @@ def read_batches(body: bytes) -> list[tuple[TopicPartition, Stretch]]:
     arrow = load_arrow()
     found: list[tuple[TopicPartition, Stretch]] = []
     try:
-        with arrow.ipc.open_stream(body) as stream:
-            for batch in stream:
-                topics, partitions = batch.column("topic"), batch.column("partition")
-                runs = find_runs(
-                    batch.num_rows,
-                    lambda place, one=topics, other=partitions: (one[place].as_py(), other[place].as_py()),
-                )
-                found += [(TopicPartition(*key), Batch(batch.slice(begin, end - begin))) for key, begin, end in runs]
-    except (arrow.ArrowInvalid, OSError, KeyError) as error:
+        for batch in _sound_batches(body):
+            topics, partitions = batch.column("topic"), batch.column("partition")
+            runs = find_runs(
+                batch.num_rows,
+                lambda place, one=topics, other=partitions: (one[place].as_py(), other[place].as_py()),
+            )
+            found += [(TopicPartition(*key), Batch(batch.slice(begin, end - begin))) for key, begin, end in runs]
+    except (arrow.ArrowInvalid, ValueError) as error:
         raise OutcomeUnknown("reading records", f"the answer cannot be read: {error}") from None
     return found
+
+
+def _sound_batches(body: bytes) -> Iterator[Any]:
+    """The batches of an answer, as far as it has the columns of records: nothing else of it reaches Arrow."""
+    from lakelog.foundation.arrow_stream import ArrowStream, Limits, Whole  # noqa: PLC0415 - it needs Arrow
+
+    expected = batch_schema()
+    stream = ArrowStream(Whole(body), Limits(bytes=len(body), batches=len(body), nulls=0))
+    if not stream.schema.equals(expected):
+        raise ValueError(f"its columns are {', '.join(map(str, stream.schema))[:_SHOWN]}")
+    for batch in stream:
+        batch.validate(full=True)
+        if any(batch.column(name).null_count for name in _ALWAYS) or batch.column("topic").dictionary.null_count:
+            raise ValueError(f"{', '.join(_ALWAYS)} are of every record")
+        yield batch
 
 
 def table_of(stretches: Sequence[Stretch]) -> Any:

@@ -250,6 +250,20 @@ def _views(rows: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary_view(), rows, [None, pa.py_buffer(bytes(views)[:16] * rows), *shown])
 
 
+def unread_view(length: int) -> pa.Array:
+    """Two rows of views, the second of which is null, and so nothing that Arrow's own checks look at."""
+    views = struct.pack("<i12s", 1, b"a") + struct.pack("<iiii", length, 0, 0, 0)
+    return pa.Array.from_buffers(pa.binary_view(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(views)])
+
+
+def _unread_list_view() -> pa.Array:
+    """The same of a list: its second row, which is null, begins nowhere and has less than nothing."""
+    kind = pa.list_view(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    inside = pa.array([{"key": "a", "value": b"b"}], kind.value_type)
+    begins, sizes = (pa.py_buffer(struct.pack("<ii", *pair)) for pair in ((0, 2**30), (1, -1)))
+    return pa.Array.from_buffers(kind, 2, [pa.py_buffer(b"\x01"), begins, sizes], children=[inside])
+
+
 def _nulls(rows: int) -> bytes:
     return arrow_stream(pa.table({"value": pa.nulls(rows)}))
 
@@ -282,6 +296,11 @@ _STREAMS: dict[str, bytes] = {
     "a run that every row repeats": arrow_stream(
         pa.table({"value": pa.RunEndEncodedArray.from_arrays(pa.array([1_000], pa.int32()), pa.array([_LONG]))})
     ),
+    "a view of negative length below a null": arrow_stream(pa.table({"value": unread_view(-1)})),
+    "a view of 2 GiB below a null": arrow_stream(pa.table({"value": unread_view(2**31 - 1)})),
+    "a key that is such a view": arrow_stream(pa.table({"key": unread_view(-1), "value": [b"", b""]})),
+    "such a view, compressed": arrow_stream(pa.table({"value": unread_view(-1)}), compression="zstd"),
+    "headers that are list views": arrow_stream(pa.table({"value": [b"", b""], "headers": _unread_list_view()})),
     "an extension type": arrow_stream(pa.table({"value": pa.ExtensionArray.from_storage(pa.uuid(), _UUIDS)})),
 }
 

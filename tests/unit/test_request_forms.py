@@ -12,6 +12,7 @@ from delta_log.request_parts import Request
 from delta_log.schema import HEADER, HEADERS
 from delta_log.topic_config import TopicConfig
 from delta_log.types import ProducerStamp, Record
+from tests.support.hostile_bodies import unread_view
 
 NOW = 1_800_000_000_000
 ONE = Rules.of("t", 1, TopicConfig.of({}))
@@ -148,6 +149,45 @@ def test_arrow_that_points_outside_itself_is_refused():
     broken = pa.Array.from_buffers(pa.binary(), 2, [None, offsets, pa.py_buffer(b"x")])
     with pytest.raises(InvalidRecord):
         arrow(pa.table({"value": broken}))
+
+
+@pytest.mark.parametrize("length", [-1, 2**31 - 1])
+@pytest.mark.parametrize("column", ["key", "value"])
+def test_what_a_view_says_below_a_null_is_never_read(column, length):
+    """Arrow's own validation passes it by, and its cast ends the process."""
+    unread = unread_view(length)
+    for views in (unread, pa.concat_arrays([pa.array([b"x"], unread.type), unread]).slice(1)):
+        rows: Any = arrow(pa.table({"value": [b"v", b"w"]} | {column: views})).parts[0].rows
+        assert getattr(rows, f"{column}s") == [b"a", None]
+
+
+def test_views_are_what_they_show():
+    values = [b"x" * 40, None, b"y", None, b"z" * 30, b""] * 20
+    for kind in (pa.binary_view(), pa.string_view()):
+        rows: Any = arrow(pa.table({"value": pa.array(values).cast(pa.string()).cast(kind).slice(3)})).parts[0].rows
+        assert rows.values == values[3:]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"a"], pa.binary_view()).dictionary_encode(),
+        pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array([b"a"])),
+        pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([b"a"])]),
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.nulls(1, pa.binary(16))),
+    ],
+    ids=lambda column: str(column.type)[:20],
+)
+def test_a_type_that_arrow_does_not_look_at_as_a_whole_is_refused_by_its_name(column):
+    with pytest.raises(InvalidRecord, match="column value is of a type that is not taken: "):
+        arrow(pa.table({"value": column}))
+
+
+def test_headers_that_are_views_are_refused():
+    pair = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
+    for kind in (pa.list_view(pa.struct(pair)), pa.list_(pa.struct([pair[0], pa.field("value", pa.binary_view())]))):
+        with pytest.raises(InvalidRecord, match="column headers is of a type that is not taken: "):
+            arrow(pa.table({"value": [b"v"], "headers": pa.nulls(1, kind)}))
 
 
 def test_microseconds_are_kept_and_bounded_by_the_millisecond():

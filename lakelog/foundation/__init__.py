@@ -1,0 +1,1 @@
+"""What the clients and the rooms have in common. It knows neither of them."""

@@ -1,0 +1,203 @@
+"""An Arrow IPC stream from outside, read so that no byte of it can crash the process. Pure, but for its source.
+
+Arrow's own reader believes much of what a stream says, and a mistake of its C++ ends the process. Here the stream is
+taken apart in Python, down to its buffers, and Arrow gets only what was checked, and only of types that are taken.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from lakelog.foundation.arrow_arrays import Body, Room, read_array
+from lakelog.foundation.arrow_types import ArrowRefused, Columns, Kind, read_schema
+from lakelog.foundation.flatbuffer import Malformed, Table, needed
+
+#: A writer that replaces a dictionary does so for each batch at most.
+MOST_DICTIONARIES: Final = 1_000
+MOST_METADATA_BYTES: Final = 1024 * 1024
+_PIECE: Final = 16 * 1024 * 1024
+#: Of one message of a stream that comes bit by bit: what offsets of 32 bits reach.
+_MOST_COMING: Final = 2**31
+_WORD: Final = struct.Struct("<I").unpack
+_CONTINUES: Final = 0xFFFFFFFF
+#: The versions of the format that have these layouts: V4 and V5.
+_VERSIONS: Final = (3, 4)
+_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
+_CUT_OFF: Final = "is cut off: it does not end with an end-of-stream marker"
+_ODD: Final = (struct.error, Malformed, UnicodeDecodeError, pa.ArrowException, OSError, OverflowError, MemoryError)
+
+
+class Limits(NamedTuple):
+    """What a stream may have at most: bytes in all that is decompressed, batches, and rows that take no bytes."""
+
+    bytes: int
+    batches: int
+    nulls: int
+
+
+class Source(Protocol):
+    """Where a stream comes from: so many bytes of it, or ArrowRefused where it ends before."""
+
+    at: int
+
+    def take(self, size: int) -> pa.Buffer: ...
+    def left(self) -> int: ...
+
+
+class Whole:
+    """A stream that is there as a whole."""
+
+    def __init__(self, data: bytes) -> None:
+        self.at = 0
+        self._data: Any = pa.py_buffer(data)
+
+    def take(self, size: int) -> pa.Buffer:
+        at = self.at
+        if at + size > self._data.size:
+            raise ArrowRefused(_CUT_OFF)
+        self.at = at + size
+        return self._data.slice(at, size)
+
+    def left(self) -> int:
+        return self._data.size - self.at
+
+
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Coming:
+    """A stream of which no more is in memory than one message. What is claimed is not reserved before it comes."""
+
+    def __init__(self, file: Readable) -> None:
+        self.at = 0
+        self._file = file
+
+    def take(self, size: int) -> pa.Buffer:
+        if size > _MOST_COMING:
+            raise ArrowRefused(f"has a message of {size} bytes, and {_MOST_COMING} at most are taken")
+        pieces: list[bytes] = []
+        left = size
+        while left:
+            piece = self._file.read(min(left, _PIECE))
+            if not piece:
+                raise ArrowRefused(_CUT_OFF)
+            pieces.append(piece)
+            left -= len(piece)
+        self.at += size
+        return pa.py_buffer(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def left(self) -> int:
+        return 0
+
+
+class ArrowStream:
+    """A stream whose schema has been read, and is one that is taken. Its batches come as they are iterated over."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self._source, self._limits = source, limits
+        self._room = Room(limits.bytes)
+        self._dictionaries: dict[int, pa.Array] = {}
+        try:
+            metadata, table = _next_message(source) or (b"", None)
+            if table is None or table.number(1, "B") != _SCHEMA:
+                raise ArrowRefused("does not begin with a schema")
+            source.take(_body_size(table))
+            self._columns: Columns = read_schema(metadata)
+        except _ODD as error:
+            raise _not_sound(error) from None
+        for key, kind in self._columns.dictionaries.items():
+            self._dictionaries[key] = pa.array([], kind.type)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._columns.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._read()
+        except _ODD as error:
+            raise _not_sound(error) from None
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        source, batches, dictionaries = self._source, 0, 0
+        while True:
+            at = source.at
+            found = _next_message(source)
+            if found is None:
+                break
+            message = found[1]
+            kind = message.number(1, "B")
+            if kind == _BATCH:
+                batches += 1
+            elif kind == _DICTIONARY:
+                dictionaries += 1
+            else:
+                raise ArrowRefused(f"has a message at byte {at} that does not belong there: number {kind}")
+            if batches > self._limits.batches or dictionaries > MOST_DICTIONARIES:
+                raise ArrowRefused(f"has more than {self._limits.batches} batches or {MOST_DICTIONARIES} dictionaries")
+            header = needed(message.table(2), "batch")
+            data = source.take(_body_size(message))
+            if kind == _BATCH:
+                yield self._batch(header, data)
+            else:
+                self._take_dictionary(header, data)
+        if source.left():
+            raise ArrowRefused(f"has {source.left()} more bytes behind its end")
+
+    def _batch(self, header: Table, data: pa.Buffer) -> pa.RecordBatch:
+        body = Body(header, data, self._room, self._limits.nulls)
+        arrays = [self._array(kind, body) for kind in self._columns.kinds]
+        body.check_end()
+        return pa.RecordBatch.from_arrays(arrays, schema=self._columns.schema)
+
+    def _array(self, kind: Kind, body: Body) -> pa.Array:
+        array = read_array(kind, body, self._dictionaries)
+        if len(array) != body.rows:
+            raise ArrowRefused("has a batch whose columns are not as long as it says")
+        return array
+
+    def _take_dictionary(self, header: Table, data: pa.Buffer) -> None:
+        key = header.number(0, "q")
+        kind = self._columns.dictionaries.get(key)
+        if kind is None:
+            raise ArrowRefused("has a dictionary that is of no column")
+        body = Body(needed(header.table(1), "dictionary"), data, self._room, self._limits.nulls)
+        array = self._array(kind, body)
+        body.check_end()
+        if header.number(2, "B"):
+            # All that was there is copied each time.
+            array = pa.concat_arrays([self._dictionaries[key], array])
+            self._room.take(array.nbytes)
+        self._dictionaries[key] = array
+
+
+def _next_message(source: Source) -> tuple[bytes, Table] | None:
+    """The metadata of the next message; None at the end of the stream. Its body comes behind it."""
+    (size,) = _WORD(source.take(4))
+    if size == _CONTINUES:
+        (size,) = _WORD(source.take(4))
+    if not size:
+        return None
+    if size > MOST_METADATA_BYTES:
+        raise ArrowRefused(f"has a message with {size} bytes of metadata, and {MOST_METADATA_BYTES} at most are taken")
+    metadata = source.take(size).to_pybytes()
+    table = Table.root(metadata)
+    if table.number(0, "h") not in _VERSIONS:
+        raise ArrowRefused("is of a version of the format that is not taken: V4 and V5 are")
+    return metadata, table
+
+
+def _body_size(message: Table) -> int:
+    size = message.number(3, "q")
+    if size < 0:
+        raise ArrowRefused("has a message of negative length")
+    return size
+
+
+def _not_sound(error: BaseException) -> ArrowRefused:
+    return ArrowRefused(f"is not sound: {str(error)[:200] or type(error).__name__}")

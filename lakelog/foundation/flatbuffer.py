@@ -1,0 +1,93 @@
+"""A reader of flatbuffers that trusts no offset in them. Pure.
+
+Every place that is read lies in the bytes that were given: `struct` refuses what ends behind them, and what could begin
+before them is looked at here. `Malformed` and `struct.error` are what wrong bytes raise.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+_INT: Final = struct.Struct("<i").unpack_from
+_WORD: Final = struct.Struct("<I").unpack_from
+_SHORT: Final = struct.Struct("<H").unpack_from
+_VTABLE_HEAD: Final = 4
+
+
+class Malformed(ValueError):
+    """Bytes that are no flatbuffer of the kind that was expected."""
+
+
+class Table:
+    """A table at a place in bytes. A field is asked for by its number in the format's schema."""
+
+    __slots__ = ("_at", "_data", "_slots")
+
+    def __init__(self, data: bytes, at: int) -> None:
+        (back,) = _INT(data, at)
+        vtable = at - back
+        if vtable < 0:
+            raise Malformed("a table without a description")
+        (size,) = _SHORT(data, vtable)
+        self._slots: tuple[int, ...] = struct.unpack_from(f"<{(size - _VTABLE_HEAD) // 2}H", data, vtable + 4)
+        self._data, self._at = data, at
+
+    @classmethod
+    def root(cls, data: bytes) -> Table:
+        return cls(data, *_WORD(data, 0))
+
+    def number(self, field: int, code: str, default: int = 0) -> int:
+        """A number, or a boolean, by its code in `struct`."""
+        at = self._place(field)
+        return int(struct.unpack_from(f"<{code}", self._data, at)[0]) if at else default
+
+    def table(self, field: int) -> Table | None:
+        at = self._pointed(field)
+        return Table(self._data, at) if at else None
+
+    def tables(self, field: int, *, most: int) -> list[Table]:
+        """Tables of a vector, of which `most` are looked at."""
+        start, count = self._vector(field, 4)
+        places = range(start, start + 4 * min(count, most), 4)
+        return [Table(self._data, place + _WORD(self._data, place)[0]) for place in places]
+
+    def count(self, field: int) -> int:
+        """How many a vector of tables has."""
+        return self._vector(field, 4)[1]
+
+    def pairs(self, field: int) -> tuple[int, ...]:
+        """The numbers of a vector of structs of two 64-bit numbers, one behind the other."""
+        start, count = self._vector(field, 16)
+        return struct.unpack_from(f"<{2 * count}q", self._data, start) if count else ()
+
+    def text(self, field: int) -> str | None:
+        start, size = self._vector(field, 1)
+        return self._data[start : start + size].decode() if start else None
+
+    def has(self, field: int) -> bool:
+        return bool(self._place(field))
+
+    def _vector(self, field: int, width: int) -> tuple[int, int]:
+        at = self._pointed(field)
+        if not at:
+            return 0, 0
+        (count,) = _WORD(self._data, at)
+        if at + 4 + width * count > len(self._data):
+            raise Malformed("a list that ends behind its message")
+        return at + 4, count
+
+    def _place(self, field: int) -> int:
+        slots = self._slots
+        return self._at + slots[field] if field < len(slots) and slots[field] else 0
+
+    def _pointed(self, field: int) -> int:
+        at = self._place(field)
+        return at + int(_WORD(self._data, at)[0]) if at else 0
+
+
+def needed(found: Any, what: str) -> Any:
+    """What must be there."""
+    if found is None:
+        raise Malformed(f"there is no {what}")
+    return found
