@@ -160,7 +160,7 @@ async def _leave(url: str, group: str, name: str) -> None:
 
 async def _settled(watching: Conversation, group: str, members: int) -> None:
     """Until all partitions are where they belong, with so many members."""
-    asked = f"GET /groups/{group} HTTP/1.1\r\nHost: lakelog\r\n\r\n".encode()
+    asked = f"GET /groups/{group} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     while True:
         _, answer = await watching.answer(asked)
         found = json.loads(answer)

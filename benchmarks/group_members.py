@@ -42,7 +42,7 @@ class Member(Conversation):
 
     def _asking(self, timeout_ms: int, accept: str, most: int) -> bytes:
         query = f"timeout={timeout_ms}&max_bytes={most}"
-        return f"GET {self.path}/records?{query} HTTP/1.1\r\nHost: lakelog\r\nAccept: {accept}\r\n\r\n".encode()
+        return f"GET {self.path}/records?{query} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n".encode()
 
     async def commit(self) -> None:
         """What was delivered."""
@@ -54,6 +54,6 @@ class Member(Conversation):
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         data = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nHost: lakelog\r\nAccept: {V2}\r\nContent-Type: {V2}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {V2}\r\nContent-Type: {V2}\r\n"
         _, answer = await self.answer(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         return json.loads(answer) if answer else None

@@ -86,7 +86,7 @@ async def _read(url: str, ends: list[int], form: str, most: int) -> float:
             offset = 0
             while offset < end:
                 path = f"/topics/{_TOPIC}/partitions/{partition}/records?offset={offset}&max_bytes={most}"
-                asked = f"GET {path} HTTP/1.1\r\nHost: lakelog\r\nAccept: {MEDIA[form]}\r\n\r\n"
+                asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {MEDIA[form]}\r\n\r\n"
                 head, _ = await reader.answer(asked.encode())
                 offset = int(field_of(head, b"lakelog-next-offset"))
         return sum(ends) / (perf_counter() - began)

@@ -96,7 +96,7 @@ async def _produce(producer: Conversation, url: str, sent: list[float], acknowle
 async def _poll(reader: Conversation, path: str, delivered: list[float]) -> None:
     offset = 0
     while offset < len(delivered):
-        asked = f"GET {path}?offset={offset}&timeout=30000 HTTP/1.1\r\nHost: lakelog\r\nAccept: {NDJSON}\r\n\r\n"
+        asked = f"GET {path}?offset={offset}&timeout=30000 HTTP/1.1\r\nHost: localhost\r\nAccept: {NDJSON}\r\n\r\n"
         head, _ = await reader.answer(asked.encode())
         now, following = perf_counter(), int(field_of(head, b"lakelog-next-offset"))
         delivered[offset:following] = [now] * (following - offset)
@@ -104,7 +104,7 @@ async def _poll(reader: Conversation, path: str, delivered: list[float]) -> None
 
 
 async def _follow(reader: Conversation, path: str, delivered: list[float]) -> None:
-    await reader.ask(f"GET {path}?offset=0 HTTP/1.1\r\nHost: lakelog\r\nAccept: {EVENTS}\r\n\r\n".encode())
+    await reader.ask(f"GET {path}?offset=0 HTTP/1.1\r\nHost: localhost\r\nAccept: {EVENTS}\r\n\r\n".encode())
     offset, got = 0, b""
     async for chunk in reader.chunks():
         now = perf_counter()

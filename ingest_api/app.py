@@ -2,7 +2,7 @@
 
 All are declared as `Operation`s, from which the routing table and the OpenAPI document are made. They are plain ASGI
 inside the FastAPI app, whose layers would cost more than most of them do. What the table does not find goes through
-FastAPI: its pages, HEAD, and what there is not.
+FastAPI to the same edge: HEAD, and what there is not. Nothing is answered beside it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from ingest_api import (
     read_operations,
     routes_batches,
     routes_operations,
+    routes_pages,
     routes_producers,
     routes_topics,
     routes_transactions,
     v3,
 )
 from ingest_api.call import Call, Receive, Reply, Scope, Send
+from ingest_api.door import Door
 from ingest_api.edge import Edge
 from ingest_api.errors import Refusal
 from ingest_api.groups import consumers, native
-from ingest_api.openapi import document
+from ingest_api.hosts import Hosts
 from ingest_api.operations import Operation
+from ingest_api.own_names import look_up_own_names, own_names
 from ingest_api.routing import RoutingTable
 from ingest_api.tier import Tier
 from ingest_api.wire.asgi import App
 
-VERSION: Final = "2.0"
 #: What a page's script may read of an answer, beside what it always may.
 EXPOSED: Final = (
     "ETag",
@@ -56,36 +58,32 @@ EXPOSED: Final = (
 
 def create_app(tier: Tier) -> App:
     """The HTTP tier over an open log."""
-    app = TierApp(list_operations(tier), Edge(tier.bodies, tier.watch))
-    origins = tier.settings.cors_origins
-    if not origins:
-        return app
-    return CORSMiddleware(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED, max_age=3600)
+    settings = tier.settings
+    hosts = Hosts((*own_names(), settings.host), settings.advertised_hosts)
+    look_up_own_names(hosts.learn)
+    door = Door(settings, hosts)
+    app = TierApp(list_operations(tier), Edge(tier.bodies, tier.watch, door))
+    return _Cors(app, door, settings.cors_origins) if settings.cors_origins else app
 
 
 def list_operations(tier: Tier) -> list[Operation]:
     """Every route there is."""
     records = (produce_operations, read_operations, routes_topics, routes_batches, routes_producers)
     modules = (*records, routes_transactions, consumers, native, routes_operations, v3)
-    return [operation for module in modules for operation in module.operations(tier)]
+    described = [operation for module in modules for operation in module.operations(tier)]
+    return [*described, *routes_pages.operations(described)]
 
 
 class TierApp(FastAPI):
     """FastAPI with the routing table in front."""
 
     def __init__(self, operations: Sequence[Operation], edge: Edge) -> None:
-        super().__init__(title="lakelog", docs_url="/docs", redoc_url=None, redirect_slashes=False)
+        super().__init__(title="lakelog", openapi_url=None, redirect_slashes=False)  # it has no page of its own
         self._edge = edge
-        self._operations = operations
         self._table = RoutingTable(operations)
         for operation in operations:
             self.add_route(operation.path, self._endpoint(operation), [operation.method], include_in_schema=False)
         self.add_exception_handler(HTTPException, self._refuse)
-
-    def openapi(self) -> dict[str, Any]:
-        if self.openapi_schema is None:
-            self.openapi_schema = document(self._operations, version=VERSION)
-        return self.openapi_schema
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> CoroutineType[Any, Any, None]:
         if scope["type"] == "http":
@@ -118,6 +116,20 @@ class TierApp(FastAPI):
         return _Performed(self._edge, _no_route(scope["path"], sorted(methods)), {})
 
 
+class _Cors(CORSMiddleware):
+    """Answers the browsers of pages that may call; those who ask under another server's name are answered as it is."""
+
+    def __init__(self, app: TierApp, door: Door, origins: Sequence[str]) -> None:
+        super().__init__(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED, max_age=3600)
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "OPTIONS" and not self._door.serves(scope):
+            await self.app(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
 class _Performed(Response):
     """An operation as what FastAPI calls to answer."""
 
@@ -139,4 +151,4 @@ def _no_route(path: str, methods: Sequence[str]) -> Operation:
         refusal.headers.append((b"allow", ", ".join(methods).encode()))
         raise refusal
 
-    return Operation("GET", path, "no_route", "Refuse what there is not", act, "operations", ())
+    return Operation("GET", path, "no_route", "Refuse what there is not", act, "operations", (), reads=True)

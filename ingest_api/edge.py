@@ -1,4 +1,4 @@
-"""Does one operation for one request: reads it, acts, answers, and tells the watch. Every error becomes an answer."""
+"""Does one operation for one request: admits it, acts, answers, and tells the watch. Every error becomes an answer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final
 
 from ingest_api.bodies import Bodies, ClientGone
 from ingest_api.call import JSON, Call, Receive, Reply, Scope, Send, answer_at_once, is_plain, send_reply
+from ingest_api.door import Door
 from ingest_api.errors import answer_error
 from ingest_api.operations import Operation
 from ingest_api.parameters import decode_percent
@@ -22,13 +23,15 @@ _SOUND_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 #: What is noted of a head.
 _REQUEST_ID: Final = "edge.request_id"
 _PATH: Final = "edge.path"
+_ADMITTED: Final = "edge.admitted"
 
 
 class Edge:
     """Used by one loop."""
 
-    def __init__(self, bodies: Bodies, watch: Watch) -> None:
+    def __init__(self, bodies: Bodies, watch: Watch, door: Door) -> None:
         self._bodies = bodies
+        self._door = door
         self._watch = watch
         self._prefix = secrets.token_hex(4).encode()
         self._numbers = itertools.count(1)
@@ -42,6 +45,9 @@ class Edge:
         reply: Reply | None = None
         try:
             try:
+                if _ADMITTED not in call.notes:
+                    self._door.admit(operation, scope)
+                    call.notes[_ADMITTED] = True
                 call.path = call.noted(_PATH, lambda _: _decode_path(path))
                 reply = await operation.act(call)
             except ClientGone:

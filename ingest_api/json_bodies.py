@@ -64,7 +64,7 @@ def decode_strict(body: bytes, shape: type[T]) -> T:
 
 
 def check_content_type(call: Call, types: tuple[str, ...]) -> None:
-    """A body without a type is taken for JSON, as Karapace does."""
+    """Refuse a body of another type. Whether there is a type at all is looked at before any operation acts."""
     given = call.header(b"content-type")
     if given is None:
         return

@@ -69,6 +69,11 @@ _SHOWN: Final = 100
 T = TypeVar("T")
 
 
+def is_known(media: str | None) -> bool:
+    """Whether any route takes such a body, or refuses it with a reason of its own. All of these need a preflight."""
+    return media is not None and (media in FORMATS or _SCHEMA_TYPE.fullmatch(media) is not None)
+
+
 def read_format(accept: bytes | None, offered: tuple[Format, ...], default: Format) -> Format:
     """The format of a read: the best that `Accept` allows of those offered; the default where it leaves the choice."""
     if not accept:
@@ -84,7 +89,7 @@ def plain_media_type(accept: bytes | None) -> bytes:
 
 
 def produce_format(content_type: bytes | None, accepted: tuple[Format, ...]) -> Format:
-    """The format of a request body. One without a type is taken for `application/json`, as Karapace does."""
+    """The format of a request body; without a type it must be empty, which no format is."""
     if content_type is None:
         content_type = b"application/json"
     if len(content_type) > _LONG:

@@ -16,6 +16,7 @@ from ingest_api.schemas import Schemas
 #: What an error means, by its status.
 ERRORS: Final[Mapping[int, str]] = {
     400: "The request cannot be read, or asks for what cannot be. Nothing was stored.",
+    403: "A web page that may not change anything here sent it. Nothing was stored.",
     404: "What the request is about is not there. Nothing was stored.",
     406: "`Accept` allows nothing that is offered; the message names what is. Nothing was stored.",
     408: "The request did not arrive in time. Nothing was stored.",
@@ -25,6 +26,7 @@ ERRORS: Final[Mapping[int, str]] = {
     415: "The body is of a type or coding that is not accepted; the message names those that are. Nothing was stored.",
     416: "The offset is out of range; `log_start_offset` and `end_offset` say what there is. Nothing was stored.",
     417: "`Expect` asks for something else than `100-continue`. Nothing was stored.",
+    421: "`Host` is none of this server's names; the message says how to add one. Nothing was stored.",
     422: "The request is not what the route takes, or breaks a rule; the message says which. Nothing was stored.",
     431: "The request has too many header fields, or too large ones. Nothing was stored.",
     500: "A fault of the server. Whether anything was stored is unknown.",
@@ -32,6 +34,8 @@ ERRORS: Final[Mapping[int, str]] = {
     504: "It took too long, or its outcome was lost: whether anything was stored is unknown.",
 }
 _ANY: Final = (400, 408, 414, 417, 422, 431, 500, 503, 504)
+_CHANGING: Final = (403, 415)
+_UNDER_A_NAME: Final = (421,)
 _WITH_BODY: Final = (413, 415)
 _WITH_CHOICE: Final = (406,)
 _AGAIN: Final = (503,)
@@ -60,6 +64,7 @@ _PATH_NAME: Final = re.compile(r"\{([a-z_]+)\}")
 
 
 def document(operations: Sequence[Operation], *, version: str) -> dict[str, Any]:
+    operations = [operation for operation in operations if operation.listed]
     schemas = Schemas(shape for operation in operations for shape in _shapes(operation))
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -88,6 +93,10 @@ def document(operations: Sequence[Operation], *, version: str) -> dict[str, Any]
 def error_statuses(operation: Operation) -> list[int]:
     """The errors that a route can be answered with, but for those that it describes itself."""
     found = {*_ANY, *operation.refuses}
+    if not operation.reads:
+        found.update(_CHANGING)
+    if not operation.under_any_name:
+        found.update(_UNDER_A_NAME)
     if operation.body is not None:
         found.update(_WITH_BODY)
     if any(says.content is not None for says in operation.answers):

@@ -37,7 +37,11 @@ class Says:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A route. `path` names its parameters in braces; `refuses` are the error statuses that are its own."""
+    """A route. `path` names its parameters in braces; `refuses` are the error statuses that are its own.
+
+    Unless it only `reads`, web pages of other origins may not send it. `under_any_name`: served whatever `Host` says.
+    `listed`: part of the OpenAPI document.
+    """
 
     method: Method
     path: str
@@ -50,6 +54,13 @@ class Operation:
     body: Content | None = None
     refuses: tuple[int, ...] = ()
     doc: str = ""
+    reads: bool = False
+    under_any_name: bool = False
+    listed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.reads and self.method != "GET":
+            raise ValueError(f"{self.method} {self.path} cannot be one that only reads")
 
 
 PATH_KINDS: Final[Mapping[str, tuple[Kind, str]]] = {

@@ -65,12 +65,12 @@ def operations(tier: Tier) -> list[Operation]:
             Fetch(tier, follow), "records",
             (Says(200, "Records in the order of their offsets.", Content(_ALL), _OFFSETS),
              Says(304, "The client has these very records.", None, _OFFSETS)),
-            (*ONE_PARTITION, RESUME, KNOWN), refuses=(404, 406, 416),
+            (*ONE_PARTITION, RESUME, KNOWN), refuses=(404, 406, 416), reads=True,
         ),
         Operation(
             "GET", "/topics/{topic}/records", "read_all", "Read all partitions of a topic", ReadAll(tier, follow),
             "records",
             (Says(200, "Records of all partitions, each partition's in order.", Content(_LINES), _NEXT),),
-            (*ALL_PARTITIONS, RESUME), refuses=(404, 406, 416),
+            (*ALL_PARTITIONS, RESUME), refuses=(404, 406, 416), reads=True,
         ),
     ]  # fmt: skip

@@ -60,7 +60,7 @@ def operations(tier: Tier) -> list[Operation]:
             "GET", "/topics/{topic}/partitions/{partition}/batches", "list_batches", "List the batches of a partition",
             list_batches, "topics",
             (answers(BatchesView, "The files of its table in the order of their offsets; not what is newer than it."),),
-            PARAMETERS, refuses=(404,),
+            PARAMETERS, refuses=(404,), reads=True,
         ),
     ]  # fmt: skip
 

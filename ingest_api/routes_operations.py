@@ -108,7 +108,8 @@ class _Operations:
         return [
             Operation(
                 "GET", "/healthz", "healthz", "Whether the process lives", self.healthz, _TAG,
-                (Says(200, "It does.", _object({"status": _TEXT})),),
+                (Says(200, "It does.", _object({"status": _TEXT})),), reads=True,
+                under_any_name=True,
             ),
             Operation(
                 "GET", "/readyz", "readyz", "Whether the server should be given requests", self.readyz, _TAG,
@@ -117,20 +118,22 @@ class _Operations:
                     Says(503, "Not now; `reasons` say why.", _object(not_ready), {"Retry-After": "In seconds."}),
                 ),
                 doc="Not while the log is recovered or cannot be written, and while the server is about to stop.",
+                reads=True,
             ),
             Operation(
                 "GET", "/_health", "health", "Karapace's health check", self.health, _TAG,
-                (Says(200, "Ready.", _object(health)), Says(503, "Not ready.", _object(health))),
+                (Says(200, "Ready.", _object(health)), Says(503, "Not ready.", _object(health))), reads=True,
             ),
             Operation(
                 "GET", "/metrics", "metrics", "Metrics for Prometheus", self.metrics, _TAG,
                 (Says(200, "All metrics, as text or, where asked for, as OpenMetrics.", Content(metrics)),),
+                reads=True,
             ),
             Operation(
                 "GET", "/", "root", "What this is", self.root, _TAG,
                 (Says(200, "A lakelog server, its root (`data`), and where its documentation is.", _object(root)),),
                 doc="`data` is where its root is: a path on the server's host, or a place in a bucket without anything "
-                "that opens it. It is null where the log is in memory.",
+                "that opens it. It is null where the log is in memory.", reads=True,
             ),
         ]  # fmt: skip
 

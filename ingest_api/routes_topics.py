@@ -126,11 +126,11 @@ class _Topics:
         return [
             Operation(
                 "GET", "/topics", "list_topics", "List the topics", self.list, "topics",
-                (answers(list[str], "The names of the topics."),),
+                (answers(list[str], "The names of the topics."),), reads=True,
             ),
             Operation(
                 "GET", topic, "describe_topic", "Describe a topic", self.describe, "topics", (described,),
-                refuses=(404,),
+                refuses=(404,), reads=True,
             ),
             Operation(
                 "PUT", topic, "put_topic", "Make sure that a topic is there", self.put, "topics",
@@ -147,7 +147,7 @@ class _Topics:
             ),
             Operation(
                 "GET", "/brokers", "list_brokers", "List the brokers", self.brokers, "topics",
-                (answers(Brokers, "The only one."),),
+                (answers(Brokers, "The only one."),), reads=True,
             ),
         ]  # fmt: skip
 
@@ -157,15 +157,16 @@ class _Topics:
             Operation(
                 "GET", f"{topic}/partitions", "list_partitions", "List the partitions of a topic", self.partitions,
                 "topics", (answers(list[PartitionView], "The partitions in their order."),), refuses=(404,),
+                reads=True,
             ),
             Operation(
                 "GET", partition, "describe_partition", "Describe a partition", self.partition, "topics",
-                (answers(PartitionView, "The partition."),), refuses=(404,),
+                (answers(PartitionView, "The partition."),), refuses=(404,), reads=True,
             ),
             Operation(
                 "GET", f"{partition}/offsets", "get_offsets", "Where a partition begins and ends", self.offsets,
                 "topics", (answers(OffsetsView, "Its range, and the offset at a time."),),
-                (AT,), refuses=(404,),
+                (AT,), refuses=(404,), reads=True,
             ),
             Operation(
                 "POST", f"{partition}/records:delete", "delete_records", "Move the log start of a partition",

@@ -91,7 +91,7 @@ def operations(tier: Tier) -> list[Operation]:
         ),
         Operation(
             "GET", one, "describe_transaction", "What became of a transaction", of.describe, "transactions",
-            (Says(200, "Its state; of one that is committed what is stored.", view),), refuses=(404,),
+            (Says(200, "Its state; of one that is committed what is stored.", view),), refuses=(404,), reads=True,
         ),
         Operation(
             "POST", f"{one}/offsets", "add_offsets_to_transaction", "Commit offsets of a group with a transaction",

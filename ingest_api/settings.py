@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from consumer_groups.upkeep import OFFSETS_RETENTION_MS
 from delta_log import topic_settings
 from delta_log.topic_settings import INT64_MAX, OneOf, Whole
-from ingest_api.settings_checks import Check, Flag, Functions, Options, Origins, Text
+from ingest_api.settings_checks import Check, Flag, Functions, Hosts, Networks, Options, Origins, Text
 
 _MIB: Final = 1024 * 1024
 _DAY_MS: Final = 86_400_000
@@ -144,6 +144,11 @@ class ServerSettings:
         doc="How long a stop may take, for the requests under way and for the tables together.")
     cors_origins: tuple[str, ...] = _row((), Origins(), group=_CONNECTIONS, metavar="ORIGINS",
         doc="The web pages whose scripts may call this server, with commas between them, or *; none by default.")
+    advertised_hosts: tuple[str, ...] = _row((), Hosts(), group=_CONNECTIONS, metavar="HOSTS",
+        doc="The names by which clients call this server, beside addresses, localhost and this machine's own name; * "
+        "lets every name pass. Requests by another name are refused.")
+    trusted_proxies: tuple[str, ...] = _row((), Networks(), group=_CONNECTIONS, metavar="ADDRESSES",
+        doc="The proxies that are believed what Forwarded and X-Forwarded-* say of the address that a client called.")
 
     untabled_memory_bytes: int = _row(256 * _MIB, Whole(_MIB), group=_LOG,
         doc="How much of what is not yet in the tables stays in memory; the rest is read back from the journal.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -10,6 +11,7 @@ import msgspec
 
 _LINE: Final = re.compile(r"[^\x00-\x1f\x7f]{1,4096}")
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+_HOST: Final = re.compile(r"\*|[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|[0-9A-Fa-f:.]{2,45}")
 _ORIGIN: Final = re.compile(r"\*|https?://[A-Za-z0-9.\-\[\]:]+")
 
 
@@ -56,6 +58,30 @@ class Origins:
 
 
 @dataclass(frozen=True, slots=True)
+class Hosts:
+    """A list, or its members with commas between them."""
+
+    def __call__(self, given: object) -> tuple[str, ...] | None:
+        hosts = _split(given)
+        return hosts if hosts is not None and all(map(_HOST.fullmatch, hosts)) else None
+
+    def __str__(self) -> str:
+        return "* or host names with commas between them, without ports"
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """A list, or its members with commas between them."""
+
+    def __call__(self, given: object) -> tuple[str, ...] | None:
+        networks = _split(given)
+        return networks if networks is not None and all(map(_is_network, networks)) else None
+
+    def __str__(self) -> str:
+        return "addresses or networks with commas between them, each as 10.0.0.7 or 10.0.0.0/8"
+
+
+@dataclass(frozen=True, slots=True)
 class Functions:
     """A list of functions by where they are, or its members with commas between them."""
 
@@ -93,3 +119,11 @@ def _split(given: object) -> tuple[str, ...] | None:
         return msgspec.convert(given, tuple[str, ...])
     except msgspec.ValidationError:
         return None
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True

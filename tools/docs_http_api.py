@@ -48,7 +48,8 @@ def declared_operations() -> list[Operation]:
     with Log.open("memory://") as log, ThreadPoolExecutor(1) as threads, asyncio.Runner() as runner:
         groups = runner.run(open_groups(log, settings))
         try:
-            return list_operations(Tier(log, groups, settings, bodies, room, Watch(), threads))
+            found = list_operations(Tier(log, groups, settings, bodies, room, Watch(), threads))
+            return [operation for operation in found if operation.listed]
         finally:
             runner.run(close_groups(groups))
 

@@ -79,7 +79,7 @@ class Instances:
         answer = await self._in_time(groups.join(group, command))
         member_id = answer.reply.member_id
         path = INSTANCE.format(group=quote(group, safe=""), instance=quote(member_id, safe=""))
-        view = InstanceView(member_id, address_of(call.scope).base + path)
+        view = InstanceView(member_id, address_of(call.scope, self._tier.settings.trusted_proxies).base + path)
         return json_reply(view, content_type=media, headers=[generation_header(answer.generation)])
 
     async def delete(self, call: Call) -> Reply:

@@ -86,12 +86,12 @@ def operations(tier: Tier) -> list[Operation]:
     return [
         Operation(
             "GET", "/groups", "list_groups", "List the groups", of.list, "groups",
-            (answers(GroupList, "The groups by name."),),
+            (answers(GroupList, "The groups by name."),), reads=True,
         ),
         Operation(
             "GET", group, "describe_group", "Describe a group", of.describe, "groups",
             (answers(GroupView, "Its members, and how far it is in each partition that it reads or has read."),),
-            refuses=(404,),
+            refuses=(404,), reads=True,
         ),
         Operation(
             "DELETE", group, "delete_group", "Delete a group", of.delete, "groups",
@@ -101,6 +101,7 @@ def operations(tier: Tier) -> list[Operation]:
         Operation(
             "GET", offsets, "get_group_offsets", "What a group has committed", of.offsets, "groups",
             (answers(CommittedList, "Every partition of which something is committed."),), refuses=(404,),
+            reads=True,
         ),
         Operation(
             "PUT", offsets, "put_group_offsets", "Set offsets of a group", of.put_offsets, "groups",

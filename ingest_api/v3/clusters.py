@@ -7,7 +7,7 @@ from ingest_api.errors import Refusal
 from ingest_api.forwarded import address_of
 from ingest_api.operations import Operation
 from ingest_api.tier import Tier
-from ingest_api.v3.door import CLUSTER, answers, route
+from ingest_api.v3.door import CLUSTER, answers, reading
 from ingest_api.v3.shapes import Broker, Cluster, Listed, View
 
 
@@ -21,28 +21,28 @@ def operations(tier: Tier) -> list[Operation]:
         return json_reply(view.cluster())
 
     async def list_brokers(call: Call, view: View) -> Reply:
-        return json_reply(view.listed("KafkaBroker", "/brokers", [_broker(call, view)]))
+        return json_reply(view.listed("KafkaBroker", "/brokers", [_broker(tier, call, view)]))
 
     async def describe_broker(call: Call, view: View) -> Reply:
         check_broker(tier, call)
-        return json_reply(_broker(call, view))
+        return json_reply(_broker(tier, call, view))
 
     brokers = f"{CLUSTER}/brokers"
     return [
-        route(
-            tier, "GET", "/v3/clusters", "list_clusters", "List the clusters", list_clusters,
+        reading(
+            tier, "/v3/clusters", "list_clusters", "List the clusters", list_clusters,
             answers(Listed[Cluster], "The only one."),
         ),
-        route(
-            tier, "GET", CLUSTER, "describe_cluster", "Describe the cluster", describe_cluster,
+        reading(
+            tier, CLUSTER, "describe_cluster", "Describe the cluster", describe_cluster,
             answers(Cluster, "The cluster."),
         ),
-        route(
-            tier, "GET", brokers, "list_brokers", "List the brokers", list_brokers,
+        reading(
+            tier, brokers, "list_brokers", "List the brokers", list_brokers,
             answers(Listed[Broker], "The only one."),
         ),
-        route(
-            tier, "GET", brokers + "/{broker}", "describe_broker", "Describe a broker", describe_broker,
+        reading(
+            tier, brokers + "/{broker}", "describe_broker", "Describe a broker", describe_broker,
             answers(Broker, "The broker, under the address that the request was sent to."),
         ),
     ]  # fmt: skip
@@ -54,6 +54,6 @@ def check_broker(tier: Tier, call: Call) -> None:
         raise Refusal(404, f"there is no broker {call.path['broker'][:40]!r}")
 
 
-def _broker(call: Call, view: View) -> Broker:
-    address = address_of(call.scope)
+def _broker(tier: Tier, call: Call, view: View) -> Broker:
+    address = address_of(call.scope, tier.settings.trusted_proxies)
     return view.broker(address.host, address.port)

@@ -14,7 +14,7 @@ from ingest_api.errors import Refusal
 from ingest_api.json_bodies import V3_TYPES, read_json
 from ingest_api.operations import Operation, Says
 from ingest_api.tier import Tier
-from ingest_api.v3.door import CLUSTER, answers, bad_request, route, takes
+from ingest_api.v3.door import CLUSTER, answers, bad_request, reading, route, takes
 from ingest_api.v3.shapes import Config, Listed, View
 from ingest_api.v3.topics import ConfigEntry, ConfigValue, one_each
 
@@ -87,16 +87,16 @@ def operations(tier: Tier) -> list[Operation]:
     one = every + "/{config}"
     changed = Says(204, "It is in force.")
     return [
-        route(
-            tier, "GET", every, "list_configs", "List the settings of a topic", of.list,
+        reading(
+            tier, every, "list_configs", "List the settings of a topic", of.list,
             answers(Listed[Config], "Every setting, with where its value comes from."),
         ),
         route(
             tier, "POST", f"{every}:alter", "alter_configs", "Change settings of a topic", of.alter,
             Says(204, "All of it is in force."), takes(Changes),
         ),
-        route(
-            tier, "GET", one, "describe_config", "Describe a setting of a topic", of.describe,
+        reading(
+            tier, one, "describe_config", "Describe a setting of a topic", of.describe,
             answers(Config, "The setting."),
         ),
         route(tier, "PUT", one, "put_config", "Change a setting of a topic", of.put, changed, takes(NewValue)),

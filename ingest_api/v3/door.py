@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from consumer_groups.errors import UnknownGroup
@@ -49,6 +50,11 @@ def route(
     return Operation(method, path, f"v3_{name}", summary, guarded, "v3", said, body=body, refuses=refuses)
 
 
+def reading(tier: Tier, path: str, name: str, summary: str, act: Act, says: Says) -> Operation:
+    """A route that changes nothing."""
+    return replace(route(tier, "GET", path, name, summary, act, says), reads=True)
+
+
 def translate(error: InvalidRequest) -> Refusal:
     """An error of the log as Confluent has it."""
     if isinstance(error, UnknownTopic):
@@ -68,7 +74,9 @@ def bad_request(message: str) -> Refusal:
 
 
 def view_of(tier: Tier, call: Call) -> View:
-    return View(address_of(call.scope).base, tier.log.cluster_id, tier.settings.broker_id)
+    return View(
+        address_of(call.scope, tier.settings.trusted_proxies).base, tier.log.cluster_id, tier.settings.broker_id
+    )
 
 
 def _guarded(tier: Tier, act: Act) -> Callable[[Call], Awaitable[Reply]]:

@@ -12,7 +12,7 @@ from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import Refusal
 from ingest_api.operations import PATH_KINDS, Operation
 from ingest_api.tier import Tier
-from ingest_api.v3.door import CLUSTER, answers, route
+from ingest_api.v3.door import CLUSTER, answers, reading
 from ingest_api.v3.group_shapes import (
     Consumer,
     ConsumerAssignment,
@@ -102,40 +102,40 @@ def operations(tier: Tier) -> list[Operation]:
     consumer = one + "/consumers/{consumer}"
     at = "/{topic}/partitions/{partition}"
     return [
-        route(
-            tier, "GET", every, "list_consumer_groups", "List the consumer groups", of.list,
+        reading(
+            tier, every, "list_consumer_groups", "List the consumer groups", of.list,
             answers(Listed[ConsumerGroup], "The groups by name."),
         ),
-        route(
-            tier, "GET", one, "describe_consumer_group", "Describe a consumer group", of.describe,
+        reading(
+            tier, one, "describe_consumer_group", "Describe a consumer group", of.describe,
             answers(ConsumerGroup, "The group."),
         ),
-        route(
-            tier, "GET", f"{one}/consumers", "list_consumers", "List the members of a group", of.consumers,
+        reading(
+            tier, f"{one}/consumers", "list_consumers", "List the members of a group", of.consumers,
             answers(Listed[Consumer], "The members by their ids."),
         ),
-        route(
-            tier, "GET", consumer, "describe_consumer", "Describe a member of a group", of.consumer,
+        reading(
+            tier, consumer, "describe_consumer", "Describe a member of a group", of.consumer,
             answers(Consumer, "The member."),
         ),
-        route(
-            tier, "GET", f"{consumer}/assignments", "list_assignments", "List what a member reads", of.assignments,
+        reading(
+            tier, f"{consumer}/assignments", "list_assignments", "List what a member reads", of.assignments,
             answers(Listed[ConsumerAssignment], "Its partitions, those that it is to give up among them."),
         ),
-        route(
-            tier, "GET", f"{consumer}/assignments{at}", "describe_assignment", "Describe one thing that a member reads",
+        reading(
+            tier, f"{consumer}/assignments{at}", "describe_assignment", "Describe one thing that a member reads",
             of.assignment, answers(ConsumerAssignment, "The partition is the member's."),
         ),
-        route(
-            tier, "GET", f"{one}/lags", "list_lags", "List how far behind a group is", of.lags,
+        reading(
+            tier, f"{one}/lags", "list_lags", "List how far behind a group is", of.lags,
             answers(Listed[ConsumerLag], "Every partition of which something is committed, the largest lag first."),
         ),
-        route(
-            tier, "GET", f"{one}/lags{at}", "describe_lag", "How far behind a group is in one partition", of.lag,
+        reading(
+            tier, f"{one}/lags{at}", "describe_lag", "How far behind a group is in one partition", of.lag,
             answers(ConsumerLag, "The lag."),
         ),
-        route(
-            tier, "GET", f"{one}/lag-summary", "summarize_lag", "How far behind a group is altogether", of.lag_summary,
+        reading(
+            tier, f"{one}/lag-summary", "summarize_lag", "How far behind a group is altogether", of.lag_summary,
             answers(ConsumerGroupLagSummary, "The sum of all lags, and the largest one."),
         ),
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from ingest_api.operations import Operation
 from ingest_api.routes_topics import find_partition
 from ingest_api.tier import Tier
 from ingest_api.v3.clusters import check_broker
-from ingest_api.v3.door import CLUSTER, answers, route
+from ingest_api.v3.door import CLUSTER, answers, reading
 from ingest_api.v3.shapes import Listed, Partition, PartitionOffsets, Replica, View
 
 
@@ -51,24 +51,24 @@ def operations(tier: Tier) -> list[Operation]:
     every = CLUSTER + "/topics/{topic}/partitions"
     one = every + "/{partition}"
     return [
-        route(
-            tier, "GET", every, "list_partitions", "List the partitions of a topic", of.list,
+        reading(
+            tier, every, "list_partitions", "List the partitions of a topic", of.list,
             answers(Listed[Partition], "The partitions in their order."),
         ),
-        route(
-            tier, "GET", one, "describe_partition", "Describe a partition", of.describe,
+        reading(
+            tier, one, "describe_partition", "Describe a partition", of.describe,
             answers(Partition, "The partition."),
         ),
-        route(
-            tier, "GET", f"{one}/offset", "get_offsets", "Where a partition begins and ends", of.offsets,
+        reading(
+            tier, f"{one}/offset", "get_offsets", "Where a partition begins and ends", of.offsets,
             answers(PartitionOffsets, "Its range."),
         ),
-        route(
-            tier, "GET", f"{one}/replicas", "list_replicas", "List the replicas of a partition", of.list_replicas,
+        reading(
+            tier, f"{one}/replicas", "list_replicas", "List the replicas of a partition", of.list_replicas,
             answers(Listed[Replica], "The only one."),
         ),
-        route(
-            tier, "GET", one + "/replicas/{broker}", "describe_replica", "Describe a replica", of.describe_replica,
+        reading(
+            tier, one + "/replicas/{broker}", "describe_replica", "Describe a replica", of.describe_replica,
             answers(Replica, "The replica."),
         ),
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from ingest_api.call import Call, Reply, json_reply
 from ingest_api.json_bodies import V3_TYPES, read_json
 from ingest_api.operations import Operation, Says
 from ingest_api.tier import Tier
-from ingest_api.v3.door import CLUSTER, answers, bad_request, route, takes
+from ingest_api.v3.door import CLUSTER, answers, bad_request, reading, route, takes
 from ingest_api.v3.shapes import Listed, Topic, View
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -96,8 +96,8 @@ def operations(tier: Tier) -> list[Operation]:
     every = f"{CLUSTER}/topics"
     one = every + "/{topic}"
     return [
-        route(
-            tier, "GET", every, "list_topics", "List the topics", of.list,
+        reading(
+            tier, every, "list_topics", "List the topics", of.list,
             answers(Listed[Topic], "The topics by name; one that is closed has 0 partitions."),
         ),
         route(
@@ -108,8 +108,8 @@ def operations(tier: Tier) -> list[Operation]:
             ),
             takes(CreateTopic),
         ),
-        route(
-            tier, "GET", one, "describe_topic", "Describe a topic", of.describe, answers(Topic, "The topic."),
+        reading(
+            tier, one, "describe_topic", "Describe a topic", of.describe, answers(Topic, "The topic."),
         ),
         route(
             tier, "PATCH", one, "add_partitions", "Add partitions to a topic", of.add_partitions,

@@ -153,7 +153,7 @@ def _plain_target(method: str, target: bytes, headers: Headers) -> bytes:
         raise bad_request("the request target is neither a path nor a URL of http or https")
     # The law of proxies: the authority of such a target counts, not the Host field.
     authority: bytes = absolute[1]
-    headers[:] = [(name, authority if name == b"host" else value) for name, value in headers]
+    headers[:] = [(b"host", authority), *((name, value) for name, value in headers if name != b"host")]
     return (absolute[2] or b"/") + (absolute[3] or b"")
 
 

@@ -23,6 +23,7 @@ from tests.support.raw_http import Answer, RawClient
 from tests.support.serving import Server, serving, wait_for
 
 #: Who read, wait or dawdle at once: a thousand, or what the system allows.
+FIELDS = b"Host: localhost\r\nContent-Type: application/json\r\n"
 CROWD = min(1000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 300)
 #: What the program takes of itself, and the newest records that it keeps.
 PROGRAM = (128 + 128) * MIB
@@ -136,10 +137,10 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_sent(tmp_path: Path):
     with serving(None) as server:
         create(server, "large")
         with RawClient(server.port) as client:
-            client.send(b"POST /topics/large HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (64 * MIB + 1))
+            client.send(b"POST /topics/large HTTP/1.1\r\n" + FIELDS + b"Content-Length: %d\r\n\r\n" % (64 * MIB + 1))
             assert client.read_answer().status == 413
         with RawClient(server.port) as client:
-            head = b"POST /topics/large HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            head = b"POST /topics/large HTTP/1.1\r\n" + FIELDS + b"Transfer-Encoding: chunked\r\n\r\n"
             sent = send_until_answered(client, head + (b"100000\r\n" + b"x" * MIB + b"\r\n") * 100)
             assert client.read_answer().status == 413
             assert sent < 80 * MIB
@@ -149,10 +150,10 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_sent(tmp_path: Path):
 @pytest.mark.parametrize(
     ("begin", "drip"),
     [
-        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: ", b"b"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: ", b"b"),
         (b"GET", b""),
-        (b"POST /topics/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n1", b""),
-        (b"POST /topics/slow HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n1", b""),
+        (b"POST /topics/slow HTTP/1.1\r\n" + FIELDS + b"Content-Length: 100\r\n\r\n1", b""),
+        (b"POST /topics/slow HTTP/1.1\r\n" + FIELDS + b"Transfer-Encoding: chunked\r\n\r\n5\r\n1", b""),
     ],
     ids=["a head by drips", "a head that stops", "a body that stops", "a chunk that stops"],
 )

@@ -168,6 +168,6 @@ def test_who_goes_away_while_it_waits_for_records_costs_nothing_more(cutter: Cut
 
 def frame_chunked(path: str, headers: dict[str, str], body: bytes) -> bytes:
     fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n{fields}\r\n".encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n{fields}\r\n".encode()
     pieces = [body[at : at + 50] for at in range(0, len(body), 50)]
     return head + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"

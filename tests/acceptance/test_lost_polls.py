@@ -46,7 +46,7 @@ def begin(server: Server, path: str = POLL) -> socket.socket:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(DEADLINE_S)
     connection.connect(server.address)
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert connection.recv(100).startswith(b"HTTP/1.1 200")
     return connection
 

@@ -137,7 +137,7 @@ def test_a_stop_ends_long_polls_and_followers_at_once(tmp_path: Path):
 def half_a_request(server: Server) -> Generator[None]:
     """One that the server has begun with and that does not come to its end."""
     with socket.create_connection(server.address, timeout=DEADLINE_S) as client:
-        client.sendall(b"POST /topics/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n")
+        client.sendall(b"POST /topics/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n")
         client.sendall(b"Content-Length: 100\r\n\r\n{")
         wait_for(lambda: "lakelog_http_connections 2" in httpx.get(f"{server.url}/metrics").text, "the connection")
         yield

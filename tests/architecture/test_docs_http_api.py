@@ -17,7 +17,7 @@ from ingest_api.settings import SETTINGS, Setting
 from tests.architecture.project_files import ROOT, load_tool
 
 #: Settings of connections that limit nothing.
-NO_LIMITS = ("drain_timeout_ms", "cors_origins")
+NO_LIMITS = ("drain_timeout_ms", "cors_origins", "advertised_hosts", "trusted_proxies")
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def parts(of: Any) -> Iterator[Any]:
 
 
 def test_every_route_is_in_the_document_and_no_other(app: HttpApp, said: dict[str, Any]):
-    routes = {(each.path, each.method.lower()) for each in list_operations(app.tier)}
+    routes = {(each.path, each.method.lower()) for each in list_operations(app.tier) if each.listed}
     assert {(path, method) for path, method, _ in operations_of(said)} == routes
     assert {method for _, method, _ in operations_of(said)} <= METHODS
 
@@ -83,7 +83,8 @@ def test_every_answer_says_what_it_means_and_every_error_has_the_shape_of_one(sa
         statuses = {int(status) for status in operation["responses"]}
         assert {200, 201, 202, 204, 207} & statuses, f"{method} {path} never succeeds"
         assert {400, 422, 500, 503, 504} <= statuses
-        assert ({413, 415} <= statuses) == ("requestBody" in operation)
+        assert (413 in statuses) == ("requestBody" in operation)
+        assert 415 in statuses or "requestBody" not in operation
         assert 404 in statuses or "{" not in path
         for status, answer in operation["responses"].items():
             if "$ref" in answer:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.consuming import V2, Consumer, at, consumer, make, named, put
 from tests.support.http_app import HttpApp, error_code
-from tests.support.logs import eventually
+from tests.support.logs import Place, eventually
 
 
 @pytest.fixture
@@ -40,8 +40,10 @@ def test_an_instance_is_made_without_a_body_and_given_a_name(app: HttpApp):
         ({"X-Forwarded-Prefix": "/lake"}, "http://lakelog.test/lake"),
     ],
 )
-def test_an_instance_is_where_its_client_reached_us(app: HttpApp, headers: dict[str, str], base: str):
-    made = app.post("/consumers/g", json={"name": "ann"}, headers=headers)
+def test_an_instance_is_where_its_client_reached_us(http_place: Place, headers: dict[str, str], base: str):
+    names = ("lakelog.test", "proxy.example", "other.example")
+    with HttpApp(http_place.open(), advertised_hosts=names, trusted_proxies=("127.0.0.1",)) as app:
+        made = app.post("/consumers/g", json={"name": "ann"}, headers=headers)
     assert made.json()["base_uri"] == f"{base}/consumers/g/instances/ann"
 
 

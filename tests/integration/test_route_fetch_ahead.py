@@ -112,7 +112,7 @@ def test_what_is_damaged_cuts_an_answer_off_and_the_next_one_ends_before_it(
 ):
     app, _ = filled
     damage(http_place, live_files(app.log, "orders")[4].path, "orders", share=0.3)
-    request = f"GET {LARGE} HTTP/1.1\r\nHost: x\r\nAccept: {ARROW}\r\n\r\n".encode()
+    request = f"GET {LARGE} HTTP/1.1\r\nHost: localhost\r\nAccept: {ARROW}\r\n\r\n".encode()
     with serve(app.asgi) as served:
         with served.client() as client, pytest.raises(Cut):
             client.ask(request)
@@ -151,7 +151,7 @@ def test_nothing_more_is_decoded_for_who_is_gone(filled: tuple[HttpApp, pa.Table
     loaded.clear()
     with serve(app.asgi) as served:
         with served.client(receive_buffer=4096) as client:
-            client.send(f"GET {LARGE} HTTP/1.1\r\nHost: x\r\nAccept: {ARROW}\r\n\r\n".encode())
+            client.send(f"GET {LARGE} HTTP/1.1\r\nHost: localhost\r\nAccept: {ARROW}\r\n\r\n".encode())
             client.read_until(b"\r\n\r\n")
         eventually(lambda: nothing_is_held(app), "the end of the answer")
     assert len(loaded) < steps

@@ -55,7 +55,7 @@ def test_the_numbers_of_a_connection_are_read_anew_each_time(orders: HttpApp):
         for sequence, value, status in sent:
             fields = f"Producer-Id: p\r\nProducer-Epoch: 0\r\nProducer-Seq: {sequence}\r\n"
             kind = "Content-Type: application/octet-stream\r\nContent-Length: 1\r\nLakelog-Partition: 0\r\n"
-            head = f"POST /topics/orders HTTP/1.1\r\nHost: x\r\n{kind}{fields}\r\n"
+            head = f"POST /topics/orders HTTP/1.1\r\nHost: localhost\r\n{kind}{fields}\r\n"
             assert client.ask(head.encode() + value).status == status, sequence
     assert values_of(orders.log, "orders") == [b"a", b"b", b"c", b"d", b"e"]
 

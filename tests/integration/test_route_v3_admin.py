@@ -8,6 +8,7 @@ import pytest
 
 from delta_log import Record
 from tests.support.http_app import BASE, HttpApp, error_code
+from tests.support.logs import Place
 
 
 def here(app: HttpApp, path: str = "") -> str:
@@ -25,8 +26,8 @@ def test_there_is_one_cluster(app: HttpApp):
 
 
 def test_there_is_one_broker_where_the_client_found_it(app: HttpApp):
-    broker = app.get(here(app, "/brokers/1"), headers={"host": "log.example:9000"}).json()
-    assert (broker["broker_id"], broker["host"], broker["port"]) == (1, "log.example", 9000)
+    broker = app.get(here(app, "/brokers/1"), headers={"host": "api.localhost:9000"}).json()
+    assert (broker["broker_id"], broker["host"], broker["port"]) == (1, "api.localhost", 9000)
     assert len(app.get(here(app, "/brokers")).json()["data"]) == 1
     for broker_id in ("2", "x", "01"):
         assert error_code(app.get(here(app, f"/brokers/{broker_id}"))) == (404, 404)
@@ -71,10 +72,13 @@ def test_every_link_leads_on_but_for_those_that_the_schema_requires(app: HttpApp
     assert f"{BASE}{here(app, '/topics/orders/configs/retention.ms')}" in seen
 
 
-def test_links_begin_with_the_address_that_the_client_uses(app: HttpApp):
+def test_links_begin_with_the_address_that_the_client_uses(http_place: Place):
     headers = {"x-forwarded-proto": "https", "x-forwarded-host": "a.example", "x-forwarded-prefix": "/kafka"}
-    for _, _, link in links(app.get(here(app), headers=headers).json()):
-        assert link.startswith("https://a.example/kafka/v3/clusters")
+    names = ("lakelog.test", "a.example")
+    with HttpApp(http_place.open(), advertised_hosts=names, trusted_proxies=("127.0.0.0/8",)) as app:
+        found = [link for _, _, link in links(app.get(here(app), headers=headers).json())]
+    assert found
+    assert all(link.startswith("https://a.example/kafka/v3/clusters") for link in found)
 
 
 @pytest.mark.parametrize(

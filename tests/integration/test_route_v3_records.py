@@ -234,7 +234,11 @@ class Talk:
             "path": path,
             "raw_path": path.encode(),
             "query_string": b"",
-            "headers": [(b"host", b"x"), (b"transfer-encoding", b"chunked")],
+            "headers": [
+                (b"host", b"localhost"),
+                (b"content-type", b"application/json"),
+                (b"transfer-encoding", b"chunked"),
+            ],
             "scheme": "http",
             "server": ("x", 80),
             "http_version": "1.1",

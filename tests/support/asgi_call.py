@@ -33,7 +33,9 @@ class AsgiCall:
         more: bool = False,
     ) -> None:
         path, _, query = target.partition("?")
-        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        pairs = [("Host", "lakelog.test"), *(headers.items() if isinstance(headers, Mapping) else headers)]
+        if (body or more) and not any(name.lower() == "content-type" for name, _ in pairs):
+            pairs.append(("Content-Type", "application/json"))
         self._scope = {
             "type": "http",
             "asgi": {"version": "3.0"},

@@ -29,7 +29,7 @@ class Row(NamedTuple):
     closes: bool = False
 
 
-def _head(*lines: bytes, first: bytes = b"POST /topics/one HTTP/1.1", host: bytes = b"Host: x") -> bytes:
+def _head(*lines: bytes, first: bytes = b"POST /topics/one HTTP/1.1", host: bytes = b"Host: localhost") -> bytes:
     return b"\r\n".join([first, host, b"Content-Type: application/x-ndjson", *lines, b"", b""])
 
 

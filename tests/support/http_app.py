@@ -32,7 +32,8 @@ from ingest_api.watch import Watch
 from tests.support.conformance import Conformance
 from tests.support.logs import Place, no_thread_left
 
-BASE: Final = "http://lakelog.test"
+NAME: Final = "lakelog.test"
+BASE: Final = f"http://{NAME}"
 T = TypeVar("T")
 _DOCUMENTS: dict[tuple[tuple[str, str], ...], Conformance] = {}
 
@@ -42,7 +43,7 @@ class HttpApp:
 
     def __init__(self, log: Log, **settings: Any) -> None:
         self.log = log
-        self.settings = replace(ServerSettings(), **settings)
+        self.settings = replace(ServerSettings(), **{"advertised_hosts": (NAME,), **settings})
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="lakelog-http")
         self._runner = asyncio.Runner()
         self.tier = Tier(
@@ -62,7 +63,10 @@ class HttpApp:
         return self._runner.run(coroutine)
 
     def request(self, method: str, path: str, **given: Any) -> httpx.Response:
-        """The answer; that it is as declared is checked on the way."""
+        """The answer; that it is as declared is checked on the way. A body that says no type is sent as JSON."""
+        headers = httpx.Headers(given.get("headers"))
+        if "content" in given and "content-type" not in headers:
+            given["headers"] = httpx.Headers([*headers.multi_items(), ("Content-Type", "application/json")])
         response = self.run(self.client.request(method, path, **given))
         self._conformance.check(method, response.request.url.raw_path.decode(), response)
         return response

@@ -181,7 +181,7 @@ def poll(ledger: HttpLedger, address: tuple[str, int], topic: str, partition: in
 
 def frame(method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b"") -> bytes:
     """A request as bytes."""
-    fields = {"Host": "lakelog"} | (headers or {})
+    fields = {"Host": "localhost"} | (headers or {})
     if body or method in ("POST", "PUT"):
         fields["Content-Length"] = str(len(body))
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ingest_api.forwarded import find_address
+from ingest_api.forwarded import find_address, is_trusted
 
 
-def base(*headers: tuple[str, str], scheme: str = "http", server: tuple[str, int | None] = ("10.0.0.1", 8082)) -> str:
-    return find_address([(name.encode(), value.encode()) for name, value in headers], scheme, server).base
+def base(
+    *headers: tuple[str, str],
+    scheme: str = "http",
+    server: tuple[str, int | None] = ("10.0.0.1", 8082),
+    believed: bool = True,
+) -> str:
+    given = [(name.encode(), value.encode()) for name, value in headers]
+    return find_address(given, scheme, server, believed=believed).base
 
 
 def test_without_proxies_it_is_what_the_client_said():
@@ -42,8 +48,27 @@ def test_without_any_name_it_is_the_address_of_the_server():
         ([("forwarded", "Host=a.example;Proto=HTTPS")], "https://a.example"),
     ],
 )
-def test_proxies_are_believed(given: list[tuple[str, str]], expected: str):
+def test_proxies_are_believed_if_they_are_trusted(given: list[tuple[str, str]], expected: str):
     assert base(("host", "host.example"), *given) == expected
+    assert base(("host", "host.example"), *given, believed=False) == "http://host.example"
+
+
+@pytest.mark.parametrize(
+    ("client", "trusted", "is_it"),
+    [
+        (("10.1.2.3", 5), ("10.0.0.0/8",), True),
+        (("10.1.2.3", 5), ("192.0.2.1", "10.1.2.3"), True),
+        (("::ffff:10.1.2.3", 5), ("10.0.0.0/8",), True),
+        (("fe80::1%eth0", 5), ("fe80::/10",), True),
+        (("11.1.2.3", 5), ("10.0.0.0/8",), False),
+        (("::1", 5), ("10.0.0.0/8", "127.0.0.1"), False),
+        (("127.0.0.1", 5), (), False),
+        (("no address", 5), ("0.0.0.0/0",), False),
+        (None, ("0.0.0.0/0", "::/0"), False),
+    ],
+)
+def test_a_proxy_is_trusted_by_its_address(client, trusted, is_it):
+    assert is_trusted(client, trusted) is is_it
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def other_value(setting: Setting) -> object:
     candidates: list[object] = [
         "true", setting.default + 1 if isinstance(setting.default, int) else None, 1, "0.25", "text", "json", "debug",
         "off", "lz4", "LogAppendTime", "compact", "murmur3", "sticky", "a=b", "http://example.org",
-        "some.module:function",
+        "some.module:function", "10.0.0.0/8",
     ]  # fmt: skip
     for given in candidates:
         value = None if given is None else setting.check(given)
@@ -104,6 +104,15 @@ def test_origins_are_a_list_or_have_commas_between_them():
     assert choose(environment=given).settings.cors_origins == expected
 
 
+def test_names_and_proxies_are_lists_or_have_commas_between_them():
+    given = {"LAKELOG_ADVERTISED_HOSTS": "lake, lake.example.com", "LAKELOG_TRUSTED_PROXIES": "10.0.0.0/8,fe80::/10"}
+    settings = choose(environment=given).settings
+    assert settings.advertised_hosts == ("lake", "lake.example.com")
+    assert settings.trusted_proxies == ("10.0.0.0/8", "fe80::/10")
+    file = 'advertised_hosts = ["lake", "lake.example.com"]\ntrusted_proxies = ["10.0.0.0/8", "fe80::/10"]'
+    assert choose(file).settings == settings
+
+
 def test_assignors_are_a_list_or_have_commas_between_them():
     expected = ("mine.assignors:first", "other:second")
     assert choose('assignors = ["mine.assignors:first", "other:second"]').settings.assignors == expected
@@ -131,6 +140,10 @@ def test_assignors_are_a_list_or_have_commas_between_them():
         ("store_option = 5", "store_option cannot be what is given: it must be KEY=VALUE, each key once"),
         ('cors_origins = "example.org"', "cors_origins cannot be 'example.org': it must be * or origins"),
         ("cors_origins = 5", "cors_origins cannot be 5: it must be * or origins"),
+        ('advertised_hosts = "lake:8082"', "advertised_hosts cannot be 'lake:8082': it must be * or host names"),
+        ('advertised_hosts = ["http://lake"]', "it must be * or host names with commas between them, without ports"),
+        ('trusted_proxies = "proxy.example"', "trusted_proxies cannot be 'proxy.example': it must be addresses or"),
+        ('trusted_proxies = ["10.0.0.1/8"]', "it must be addresses or networks with commas between them"),
         ('assignors = "range"', "assignors cannot be 'range': it must be functions with commas between them"),
         ('assignors = ["os:system(1)"]', "assignors cannot be ['os:system(1)']: it must be functions with commas"),
         ("max_bodies_bytes = 2048", "max_bodies_bytes=2048 cannot be below max_body_bytes=67108864"),
