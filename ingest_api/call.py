@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
+from ingest_api.body_pool import Room
 from ingest_api.errors import Refusal
 from ingest_api.parameters import Parameter, parse_query
 from ingest_api.wire.asgi import AT_ONCE, AtOnce
@@ -35,19 +36,19 @@ class BodyReader(Protocol):
 
 
 class Call:
-    """A request. `path` holds the parameters of its path, decoded; `held` is the memory that its body takes.
+    """A request. `path` holds the parameters of its path, decoded; `room` is the memory that its body takes.
 
     `at_once` is what a wire of ours offers beyond ASGI; `notes` what was worked out of the same head before,
     whatever the number of a request is.
     """
 
-    __slots__ = ("_bodies", "at_once", "held", "notes", "path", "receive", "scope")
+    __slots__ = ("_bodies", "at_once", "notes", "path", "receive", "room", "scope")
 
     def __init__(self, scope: Scope, receive: Receive, path: Mapping[str, str], bodies: BodyReader) -> None:
         self.scope = scope
         self.receive = receive
         self.path = path
-        self.held = 0
+        self.room: Room | None = None
         self._bodies = bodies
         at_once: AtOnce | None = scope.get("extensions", _NOTHING).get(AT_ONCE)
         self.at_once = at_once

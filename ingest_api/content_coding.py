@@ -10,6 +10,7 @@ Members and frames may follow one another, as both formats have it.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -28,32 +29,46 @@ _SHOWN: Final = 100
 
 def decode_content(body: bytes, coding: bytes | None, *, most: int) -> bytes:
     """What `body` is without its coding, the value of Content-Encoding."""
-    name = IDENTITY if coding is None else coding.strip(b" \t").lower()
-    if name == IDENTITY:
-        if len(body) > most:
-            raise _too_large(most)
-        return body
+    if coding is not None and not is_identity(coding):
+        return b"".join(decode_pieces(body, coding, most=most))
+    if len(body) > most:
+        raise _too_large(most)
+    return body
+
+
+def is_identity(coding: bytes) -> bool:
+    return coding.strip(b" \t").lower() == IDENTITY
+
+
+def decode_pieces(body: bytes, coding: bytes, *, most: int) -> Iterator[bytes]:
+    """The same piece by piece, each of 256 KiB at most; of any coding but identity."""
+    name = coding.strip(b" \t").lower()
     if name in GZIP:
-        return _decode_gzip(body, most)
-    if name == ZSTD:
-        return _decode_zstd(body, most)
-    given = repr(name[:_SHOWN].decode("latin-1"))
-    raise Refusal(415, f"Content-Encoding {given} is not accepted, but gzip, zstd and identity are, one of them")
+        pieces = _decode_gzip(body)
+    elif name == ZSTD:
+        pieces = _decode_zstd(body)
+    else:
+        given = repr(name[:_SHOWN].decode("latin-1"))
+        raise Refusal(415, f"Content-Encoding {given} is not accepted, but gzip, zstd and identity are, one of them")
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > most:
+            raise _too_large(most)
+        yield piece
 
 
-def _decode_gzip(body: bytes, most: int) -> bytes:
-    pieces = bytearray()
+def _decode_gzip(body: bytes) -> Iterator[bytes]:
     at = members = 0
     while at < len(body) or not members:
         members += 1
         if members > _MOST_MEMBERS:
             raise _corrupt("gzip", f"it has more than {_MOST_MEMBERS} members")
-        at = _decode_member(body, at, pieces, most)
-    return bytes(pieces)
+        at = yield from _decode_member(body, at)
 
 
-def _decode_member(body: bytes, at: int, pieces: bytearray, most: int) -> int:
-    """Add what one member holds to `pieces`; where it ends. What zlib does not take yet it copies: feed it little."""
+def _decode_member(body: bytes, at: int) -> Generator[bytes, None, int]:
+    """What one member holds; returns where it ends. What zlib does not take yet it copies: feed it little."""
     whole = memoryview(body)
     member = zlib.decompressobj(_GZIP_BITS)
     while not member.eof:
@@ -63,27 +78,22 @@ def _decode_member(body: bytes, at: int, pieces: bytearray, most: int) -> int:
         if fed is not member.unconsumed_tail:
             at += len(fed)
         try:
-            pieces += member.decompress(fed, min(_PIECE, most + 1 - len(pieces)))
+            piece = member.decompress(fed, _PIECE)
         except zlib.error as error:
             raise _corrupt("gzip", str(error)) from None
-        if len(pieces) > most:
-            raise _too_large(most)
+        yield piece
     return at - len(member.unused_data)
 
 
-def _decode_zstd(body: bytes, most: int) -> bytes:
-    pieces = bytearray()
+def _decode_zstd(body: bytes) -> Iterator[bytes]:
     if not body:
         raise _corrupt("zstd", "it is empty")
     try:
         with pa.CompressedInputStream(pa.BufferReader(body), "zstd") as stream:
-            while piece := stream.read(min(_PIECE, most + 1 - len(pieces))):
-                pieces += piece
-                if len(pieces) > most:
-                    raise _too_large(most)
+            while piece := stream.read(_PIECE):
+                yield piece
     except (pa.ArrowException, OSError) as error:
         raise _corrupt("zstd", str(error)) from None
-    return bytes(pieces)
 
 
 def _too_large(most: int) -> Refusal:

@@ -62,7 +62,7 @@ class Edge:
                 await send_reply(send, reply, [(b"x-request-id", request_id)], bodiless=scope["method"] == "HEAD")
             self._watch.answered(operation.name, scope, reply, request_id, time.perf_counter() - began)
         finally:
-            if call.held:
+            if call.room is not None:
                 self._bodies.release(call)
             if reply is not None and reply.done is not None:
                 reply.done()

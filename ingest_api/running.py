@@ -157,7 +157,7 @@ class Serving:
             log=opened.log,
             groups=opened.groups,
             settings=settings,
-            bodies=Bodies(settings.max_body_bytes, settings.max_bodies_bytes),
+            bodies=Bodies(settings.max_body_bytes, settings.max_bodies_bytes, settings.body_timeout_ms / _MS),
             read_room=ReadRoom(settings.max_reads_bytes),
             watch=self._watch,
             threads=self._threads,

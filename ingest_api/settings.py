@@ -133,7 +133,11 @@ class ServerSettings:
     head_timeout_ms: int = _row(10_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
         doc="How long a client may take to send a request head.")
     body_timeout_ms: int = _row(20_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
-        doc="How long a request body may make no progress.")
+        doc="How long a request body may stop, or come more slowly than `min_body_bytes_per_second`.")
+    min_body_bytes_per_second: int = _row(4096, Whole(0, 2**31 - 1), group=_CONNECTIONS,
+        doc="The least that must come of a request body, as an average of `body_timeout_ms`; 0: any byte will do.")
+    body_deadline_ms: int = _row(600_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
+        doc="How long a request body may take in all.")
     first_request_timeout_ms: int = _row(20_000, Whole(1, _MOST_MS), group=_CONNECTIONS,
         doc="How long a new connection may stay silent.")
     keep_alive_timeout_ms: int = _row(75_000, Whole(1, _MOST_MS), group=_CONNECTIONS,

@@ -14,7 +14,10 @@ _IN_STRING: Final = re.compile(rb'["\\]')
 
 
 class JsonObjects:
-    """`fault` is what is wrong behind the last object that was found; nothing is found from there on."""
+    """`fault` is what is wrong behind the last object that was found; nothing is found from there on.
+
+    `found` is how many there were.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -23,7 +26,13 @@ class JsonObjects:
         self._at = 0
         self._depth = 0
         self._quoted = False
+        self.found = 0
         self.fault: str | None = None
+
+    @property
+    def held(self) -> int:
+        """Bytes of an object that has not ended yet."""
+        return len(self._text)
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The objects that end in this piece."""
@@ -31,6 +40,7 @@ class JsonObjects:
         found: list[bytes] = []
         while self.fault is None and self._find_end():
             found.append(bytes(self._text[self._start : self._at]))
+        self.found += len(found)
         used = self._start if self._depth else self._at
         del self._text[:used]
         self._start, self._at = 0, self._at - used

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ingest_api.bodies import ClientGone
-from ingest_api.call import Call, Reply, json_reply
+from ingest_api.bodies import SMALL, ClientGone
+from ingest_api.call import Call, Message, Reply, json_reply
 from ingest_api.errors import Refusal, try_again
 from ingest_api.formats_in.faults import Fault
 from ingest_api.idempotence import refuse_stamp
@@ -59,7 +59,8 @@ class _Records:
         topic = call.path["topic"]
         await self._storing.find(topic)
         if call.header(b"content-length") is None and call.list_header(b"content-encoding") is None:
-            return Reply(200, self._answer(topic, JsonObjects(MOST_STREAMED), [], self._receive(call)))
+            objects = JsonObjects(MOST_STREAMED)
+            return Reply(200, self._answer(topic, objects, [], self._receive(call, objects)))
         body = await call.body()
         objects, pieces = JsonObjects(len(body)), _pieces(body)
         found = _first(objects, pieces)
@@ -111,24 +112,41 @@ class _Records:
         cluster = self._tier.log.cluster_id
         return StreamReceipt(cluster, topic, partition, offset, timestamp, sent.key, sent.value, error_code=200)
 
-    async def _receive(self, call: Call) -> AsyncGenerator[bytes]:
+    async def _receive(self, call: Call, objects: JsonObjects) -> AsyncGenerator[bytes]:
         """What comes, as it comes; a stop ends it, or a client that is never done would hold the server."""
         stop = asyncio.create_task(self._tier.closing.wait())
         try:
             more = True
             while more:
-                receiving = asyncio.ensure_future(call.receive())
-                await asyncio.wait({receiving, stop}, return_when=asyncio.FIRST_COMPLETED)
-                if not receiving.done():
-                    receiving.cancel()
-                    raise try_again("the server is stopping: what follows is not stored", code=50307)
-                message = receiving.result()
+                await self._keep(call, objects)
+                message = await self._tier.bodies.receive(call, _receive_or_stop(call, stop))
                 if message["type"] != "http.request":
                     raise ClientGone
                 more = message.get("more_body", False)
                 yield message["body"]
         finally:
             stop.cancel()
+
+    async def _keep(self, call: Call, objects: JsonObjects) -> None:
+        """A large object takes memory, and has to come, as a body does; between objects a stream may take its time."""
+        is_large = objects.held >= SMALL
+        if call.at_once is not None:
+            call.at_once.part = objects.found if is_large else -1
+        if call.room is not None and objects.held < call.room.held:
+            self._tier.bodies.release(call)
+        if is_large:
+            await self._tier.bodies.hold(call, objects.held)
+
+
+async def _receive_or_stop(call: Call, stop: asyncio.Task[Any]) -> Message:
+    receiving = asyncio.ensure_future(call.receive())
+    try:
+        await asyncio.wait({receiving, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if receiving.done():
+            return receiving.result()
+    finally:
+        receiving.cancel()  # does nothing to one that is done
+    raise try_again("the server is stopping: what follows is not stored", code=50307)
 
 
 def operations(tier: Tier) -> list[Operation]:

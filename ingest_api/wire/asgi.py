@@ -28,6 +28,9 @@ class AtOnce(Protocol):
         """
         ...
 
+    part: int
+    """Which part of a stream an app holds, to be set by the app: each has the time that a body has; below 0: none."""
+
     @property
     def gone(self) -> bool:
         """Nobody can read an answer any more: what is sent goes nowhere."""

@@ -1,7 +1,8 @@
 """Decides which connection has taken too long. Values in, values out: the time is an argument.
 
 A connection keeps no times. At every sweep it says what it is doing and how far it is; as long as both stay the same,
-the time runs. So a request costs no timer and no look at the clock, and no deadline strikes early.
+the time runs; that of a body is counted by `pace`. So a request costs no timer and no look at the clock, and no
+deadline strikes early.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from ingest_api.wire.limits import WireLimits
+from ingest_api.wire.pace import Arrival, Pace, Progress, TooSlow, decide_pace
 
 
 class Phase(Enum):
@@ -22,6 +24,8 @@ class Phase(Enum):
     """The rest of a head."""
     BODY = auto()
     """More of a body, for an app that takes it."""
+    STREAM = auto()
+    """More of a stream, for an app that holds nothing of it."""
     WORKING = auto()
     """The app."""
     IDLE = auto()
@@ -34,7 +38,7 @@ class Seen(NamedTuple):
     """A connection at one look: its phase, how far that is, and what its reader took (None: nothing waits for it)."""
 
     phase: Phase
-    mark: tuple[int, int]
+    mark: Progress
     taken: int | None
 
 
@@ -45,6 +49,7 @@ class Verdict(Enum):
     CLOSE = auto()
     REFUSE_HEAD = auto()
     REFUSE_BODY = auto()
+    REFUSE_LATE_BODY = auto()
     ABORT = auto()
 
 
@@ -55,15 +60,16 @@ class Watched:
     seen: Seen | None = None
     phase_since: float = field(default=0.0)
     taken_since: float = field(default=0.0)
+    pace: Pace = field(default_factory=Pace)
 
 
 _OVERDUE = {
     Phase.FIRST: Verdict.CLOSE,
     Phase.HEAD: Verdict.REFUSE_HEAD,
-    Phase.BODY: Verdict.REFUSE_BODY,
     Phase.IDLE: Verdict.CLOSE,
     Phase.LINGER: Verdict.CLOSE,
 }
+_TOO_SLOW = {TooSlow.RATE: Verdict.REFUSE_BODY, TooSlow.DEADLINE: Verdict.REFUSE_LATE_BODY}
 
 
 def decide_verdict(watched: Watched, seen: Seen, now: float, limits: WireLimits) -> Verdict:
@@ -75,10 +81,21 @@ def decide_verdict(watched: Watched, seen: Seen, now: float, limits: WireLimits)
         watched.taken_since = now
     if seen.taken is not None and now - watched.taken_since >= limits.write_stall_s:
         return Verdict.ABORT
+    arrival = _arrival(seen.phase)
+    if arrival is not Arrival.HELD_UP or watched.pace.arrival is not Arrival.HELD_UP:
+        too_slow = decide_pace(watched.pace, seen.mark, arrival, now, limits)
+        if too_slow is not None:
+            return _TOO_SLOW[too_slow]
     most = _most_s(seen.phase, limits)
     if most is None or now - watched.phase_since < most:
         return Verdict.LEAVE
     return _OVERDUE[seen.phase]
+
+
+def _arrival(phase: Phase) -> Arrival:
+    if phase is Phase.BODY:
+        return Arrival.COUNTED
+    return Arrival.FREE if phase is Phase.STREAM else Arrival.HELD_UP
 
 
 def _most_s(phase: Phase, limits: WireLimits) -> float | None:
@@ -87,11 +104,9 @@ def _most_s(phase: Phase, limits: WireLimits) -> float | None:
             return limits.idle_first_s
         case Phase.HEAD:
             return limits.head_s
-        case Phase.BODY:
-            return limits.body_progress_s
         case Phase.IDLE:
             return limits.keep_alive_s
         case Phase.LINGER:
             return limits.linger_s
-        case Phase.WORKING:
+        case Phase.BODY | Phase.STREAM | Phase.WORKING:
             return None

@@ -56,6 +56,7 @@ class Exchange:
         "expects_continue",
         "gone",
         "hung_up",
+        "part",
         "task",
         "unread",
         "whole",
@@ -73,6 +74,7 @@ class Exchange:
         self.unread = 0
         #: All of the request's body has arrived.
         self.whole = False
+        self.part = 0
         self._told_end = False
         self._waiters: list[asyncio.Future[None]] = []
         self._start: Message | None = None
@@ -95,8 +97,8 @@ class Exchange:
 
     @property
     def awaited(self) -> bool:
-        """Somebody waits for more of the body, or would take it at once."""
-        return not self.whole and not self.expects_continue
+        """The app waits for more of the body."""
+        return bool(self._waiters) and not self.whole and not self.expects_continue
 
     def take(self, piece: bytes, *, whole: bool) -> None:
         """Some of the body has arrived, or with it all."""

@@ -33,5 +33,8 @@ URL_TOO_LONG: Final = Fault(414, "url_too_long", "the request target is too long
 UNKNOWN_EXPECTATION: Final = Fault(417, "expectation", "the only expectation that is met is 100-continue")
 NO_TUNNELS: Final = Fault(501, "no_tunnels", "this server opens no tunnels")
 HEAD_TOO_SLOW: Final = Fault(408, "head_too_slow", "the request head did not arrive in time")
-BODY_TOO_SLOW: Final = Fault(408, "body_too_slow", "the request body made no progress in time")
+BODY_TOO_SLOW: Final = Fault(
+    408, "body_too_slow", "the request body came too slowly: see body_timeout_ms and min_body_bytes_per_second"
+)
+BODY_TOO_LATE: Final = Fault(408, "body_too_late", "the request body took longer in all than body_deadline_ms")
 TOO_MANY_CONNECTIONS: Final = Fault(503, "too_many_connections", "too many connections are open", not_attempted=True)

@@ -21,9 +21,12 @@ class WireLimits:
     """Without a byte since the connection was made."""
     head_s: float = 10.0
     """From the first byte of a head to its last, however its bytes drip."""
-    body_progress_s: float = 20.0
-    """For the next `body_progress_bytes` of a body that somebody waits for."""
-    body_progress_bytes: int = 1
+    body_grace_s: float = 20.0
+    """For how long a body may come more slowly than `body_bytes_per_s`, or not at all, while the server reads."""
+    body_bytes_per_s: int = 4 * KIB
+    """0: any byte will do."""
+    body_deadline_s: float = 600.0
+    """For all of a body, without the time in which the server did not read."""
     keep_alive_s: float = 75.0
     """Between an answer and the first byte of the next request."""
     write_stall_s: float = 60.0

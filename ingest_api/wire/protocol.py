@@ -13,9 +13,10 @@ from ingest_api.wire.answers import answer_failure, refuse
 from ingest_api.wire.asgi import App, ServerConfig, ServerState
 from ingest_api.wire.deadlines import Phase, Seen, Verdict, Watched
 from ingest_api.wire.exchange import Exchange
-from ingest_api.wire.faults import BODY_TOO_SLOW, HEAD_TOO_SLOW, TOO_MANY_CONNECTIONS, BadRequest, Fault
+from ingest_api.wire.faults import BODY_TOO_LATE, BODY_TOO_SLOW, HEAD_TOO_SLOW, TOO_MANY_CONNECTIONS, BadRequest, Fault
 from ingest_api.wire.head import Head
 from ingest_api.wire.outlet import Outlet
+from ingest_api.wire.pace import Progress
 from ingest_api.wire.reader import RequestReader
 from ingest_api.wire.scopes import Place, address, make_scope
 from ingest_api.wire.shared import Wire
@@ -142,7 +143,8 @@ class Connection(asyncio.Protocol):
 
     def look(self) -> Seen:
         unsent = self._outlet.unsent
-        mark = self._serial, self._reader.body_bytes // self.wire.limits.body_progress_bytes
+        part = 0 if self._exchange is None else self._exchange.part
+        mark = Progress(self._serial, part, self._reader.body_bytes)
         return Seen(self._phase(unsent), mark, self._outlet.taken if unsent else None)
 
     def end(self, verdict: Verdict) -> None:
@@ -150,6 +152,8 @@ class Connection(asyncio.Protocol):
             self._refuse(HEAD_TOO_SLOW)
         elif verdict is Verdict.REFUSE_BODY:
             self._refuse(BODY_TOO_SLOW)
+        elif verdict is Verdict.REFUSE_LATE_BODY:
+            self._refuse(BODY_TOO_LATE)
         elif verdict is Verdict.ABORT:
             self._abort("write_stall")
         else:
@@ -250,7 +254,9 @@ class Connection(asyncio.Protocol):
         if self._outlet.over:
             return Phase.LINGER if self._outlet.lingering and not unsent else Phase.WORKING
         if exchange is not None:
-            return Phase.BODY if exchange.awaited and not self._reading_paused else Phase.WORKING
+            if self._reading_paused or not exchange.awaited:
+                return Phase.WORKING
+            return Phase.STREAM if exchange.part < 0 else Phase.BODY
         if self._outlet.paused:
             return Phase.WORKING
         if self._reader.in_head:

@@ -328,13 +328,16 @@ def test_the_wire_is_told_what_the_settings_say():
             first_request_timeout_ms=3,
             head_timeout_ms=4,
             body_timeout_ms=5,
+            min_body_bytes_per_second=9,
+            body_deadline_ms=10,
             keep_alive_timeout_ms=6,
             write_timeout_ms=7,
             max_connections=8,
         )
     )
     assert (told.head_bytes, told.head_fields, told.connections) == (1, 2, 8)
-    assert (told.idle_first_s, told.head_s, told.body_progress_s) == (0.003, 0.004, 0.005)
+    assert (told.idle_first_s, told.head_s, told.body_grace_s) == (0.003, 0.004, 0.005)
+    assert (told.body_bytes_per_s, told.body_deadline_s) == (9, 0.010)
     assert (told.keep_alive_s, told.write_stall_s) == (0.006, 0.007)
 
 

@@ -107,7 +107,7 @@ def test_a_body_that_stops_is_refused_and_never_reaches_the_app_as_whole(loop, p
     with serve(app, loop) as served, served.client() as client:
         send(served, client, part)
         wait_for(lambda: app.scopes)
-        served.pass_by(LIMITS.body_progress_s - 0.5)
+        served.pass_by(LIMITS.body_grace_s - 0.5)
         assert nobody_is_cut(served)
         served.pass_by(0.5)
         assert client.read_answer().status == 408
@@ -117,23 +117,91 @@ def test_a_body_that_stops_is_refused_and_never_reaches_the_app_as_whole(loop, p
     assert app.seen == []
 
 
-def test_a_body_that_makes_progress_is_waited_for(loop):
+def test_a_body_that_makes_enough_progress_is_waited_for(loop):
     app = Recorder()
-    with serve(app, loop) as served, served.client() as client:
+    with serve(app, loop, body_bytes_per_s=2) as served, served.client() as client:
         send(served, client, POST)
         wait_for(lambda: app.scopes)
-        drip(served, client, b"a" * 100, LIMITS.body_progress_s - 0.5)
+        drip(served, client, b"a" * 100, 0.5)
         assert client.read_answer().status == 200
 
 
-def test_a_body_below_the_least_progress_is_refused(loop):
+def test_where_no_rate_is_wanted_any_byte_will_do(loop):
     app = Recorder()
-    with serve(app, loop, body_progress_bytes=1000) as served, served.client() as client:
+    with serve(app, loop, body_bytes_per_s=0, body_deadline_s=1e9) as served, served.client() as client:
         send(served, client, POST)
         wait_for(lambda: app.scopes)
-        drip(served, client, b"a" * 3, LIMITS.body_progress_s / 4)
+        drip(served, client, b"a" * 100, LIMITS.body_grace_s - 0.5)
+        assert client.read_answer().status == 200
+
+
+@pytest.mark.parametrize(("begin", "piece"), [(POST, b"a"), (CHUNKED, b"1\r\na\r\n")])
+def test_a_body_that_drips_is_refused_however_steadily(loop, begin, piece):
+    app = Recorder()
+    with serve(app, loop) as served, served.client() as client:
+        send(served, client, begin)
+        wait_for(lambda: app.scopes)
+        for _ in range(3):
+            send(served, client, piece)
+            served.pass_by(LIMITS.body_grace_s / 4)
         assert nobody_is_cut(served)
-        drip(served, client, b"a", LIMITS.body_progress_s / 4)
+        send(served, client, piece)
+        served.pass_by(LIMITS.body_grace_s / 4 + 0.1)
+        assert client.read_answer().status == 408
+        assert client.is_ended()
+        assert wait_for(lambda: app.gone) == 1
+        assert served.counts.refused == {"body_too_slow": 1}
+    assert app.seen == []
+
+
+def test_a_body_that_comes_for_too_long_in_all_is_refused(loop):
+    app = Recorder()
+    with serve(app, loop, body_bytes_per_s=1, body_deadline_s=30) as served, served.client() as client:
+        send(served, client, POST)
+        wait_for(lambda: app.scopes)
+        drip(served, client, b"a" * 29, 1)
+        assert nobody_is_cut(served)
+        drip(served, client, b"a", 1)
+        assert client.read_answer().status == 408
+        assert served.counts.refused == {"body_too_late": 1}
+    assert app.seen == []
+
+
+def test_a_body_behind_another_request_has_its_own_time(loop):
+    app = Recorder()
+    with serve(app, loop) as served, served.client() as client:
+        for _ in range(3):
+            send(served, client, POST)
+            served.pass_by(LIMITS.body_grace_s - 0.5)
+            assert client.ask(b"a" * 100).status == 200
+        client.ask(GET)
+        send(served, client, POST)
+        served.pass_by(LIMITS.body_grace_s)
+        assert client.read_answer().status == 408
+
+
+def test_a_stream_of_which_nothing_is_held_goes_on_with_any_byte(loop):
+    """Its app says so, and later that it holds some of it."""
+    app, held = Recorder(), []
+
+    async def streamed(scope, receive, send):
+        at_once = scope["extensions"]["lakelog.at_once"]
+        at_once.part = -1
+        app.scopes.append(scope)
+        while (message := await receive())["type"] == "http.request":
+            if b"b" in message["body"]:
+                at_once.part = 1
+                held.append(True)
+
+    with serve(streamed, loop, body_deadline_s=60) as served, served.client() as client:
+        send(served, client, POST)
+        wait_for(lambda: app.scopes)
+        drip(served, client, b"a" * 20, LIMITS.body_grace_s - 0.5)
+        send(served, client, b"b")
+        wait_for(lambda: held)
+        drip(served, client, b"aaa", LIMITS.body_grace_s / 4)
+        assert nobody_is_cut(served)
+        drip(served, client, b"a", LIMITS.body_grace_s / 4 + 0.1)
         assert client.read_answer().status == 408
 
 
@@ -151,7 +219,7 @@ def test_a_body_that_stops_under_a_begun_answer_cuts_the_answer(loop):
         client.send(POST)
         client.read_until(b"1\r\nx\r\n")
         wait_for(lambda: waiting.at_work)
-        served.pass_by(LIMITS.body_progress_s)
+        served.pass_by(LIMITS.body_grace_s)
         assert client.is_ended()
         assert served.counts.cut == {"unfinished": 1}
 
@@ -192,6 +260,26 @@ def test_a_body_that_the_app_does_not_take_is_not_the_fault_of_the_client(loop):
         served.act(held.let_go())
         client.send(b"a" * (40_000_000 - sent))
         assert client.read_answer().body == b"40000000"
+
+
+def test_an_app_that_works_on_the_first_part_of_a_body_does_not_wait_for_the_rest(loop):
+    """It may be about to store it: nothing is said of the request meanwhile."""
+    held, app = Held(), Recorder()
+
+    async def piecewise(scope, receive, send):
+        assert (await receive())["body"] == b"abc"
+        await held.wait()
+        await app(scope, receive, send)
+
+    with serve(piecewise, loop) as served, served.client() as client:
+        client.send(POST + b"abc")
+        wait_for(lambda: held.at_work)
+        served.pass_by(10_000)
+        assert nobody_is_cut(served)
+        served.act(held.let_go())
+        wait_for(lambda: app.scopes)
+        served.pass_by(LIMITS.body_grace_s)
+        assert client.read_answer().status == 408
 
 
 def test_a_body_that_was_not_asked_for_yet_is_not_late(loop):

@@ -27,10 +27,13 @@ class Cut(Exception):
 class RawClient:
     """One connection. Nothing is added to what is sent, nothing believed of what comes."""
 
-    def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
+    def __init__(self, port: int, *, receive_buffer: int | None = None, source: str | None = None) -> None:
+        """`source` is an address of the loopback to come from, where another one is wanted than usual."""
         self.socket = socket.socket()
         self._data = b""
         try:
+            if source is not None:
+                self.socket.bind((source, 0))
             if receive_buffer is not None:
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
             self.socket.settimeout(DEADLINE_S)

@@ -25,7 +25,7 @@ PATIENT = WireLimits(sweep_s=0.05)
 HASTY = WireLimits(
     idle_first_s=0.3,
     head_s=0.3,
-    body_progress_s=0.3,
+    body_grace_s=0.3,
     keep_alive_s=0.3,
     write_stall_s=0.3,
     linger_s=0.3,

@@ -6,9 +6,12 @@ import asyncio
 import gzip
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
+import pyarrow as pa
 import pytest
 
+from ingest_api import bodies as bodies_module
 from ingest_api.bodies import Bodies, ClientGone
 from ingest_api.call import Call
 from ingest_api.errors import Refusal
@@ -164,3 +167,174 @@ async def test_what_cannot_be_decoded_is_refused(coding: str, status: int):
 @in_loop
 async def test_identity_is_no_coding():
     assert await call_of(Bodies(MIB, 2 * MIB), [b"abc"], content_encoding="Identity").body() == b"abc"
+
+
+class Sender:
+    """A request whose body is sent as a test says."""
+
+    def __init__(self, bodies: Bodies, address: str = "192.0.2.1", **headers: str) -> None:
+        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.bodies = bodies
+        self.call = call_of(bodies, [], **headers)
+        self.call.scope["client"] = (address, 1)
+        self.call.receive = self._receive
+        self.reading = asyncio.create_task(self.call.body())
+
+    async def send(self, size: int, *, last: bool = False) -> None:
+        self._parts.put_nowait(b"x" * size)
+        if last:
+            self._parts.put_nowait(None)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def refusal(self) -> Refusal:
+        with pytest.raises(Refusal) as error:
+            await self.reading
+        assert self.reading.cancelling() == 0
+        self.bodies.release(self.call)
+        return error.value
+
+    async def _receive(self) -> dict[str, Any]:
+        part = await self._parts.get()
+        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+
+
+@in_loop
+async def test_what_is_announced_and_does_not_come_holds_nothing():
+    bodies = Bodies(MIB, 2 * MIB)
+    senders = [Sender(bodies, content_length=str(MIB)) for _ in range(50)]
+    for sender in senders:
+        await sender.send(1)
+    assert bodies.held == 0
+    assert len(await call_of(bodies, [b"x" * MIB]).body()) == MIB
+    for sender in senders:
+        sender.reading.cancel()
+
+
+@in_loop
+async def test_a_body_that_finds_no_room_waits_and_goes_on_when_there_is_some():
+    bodies = Bodies(2 * MIB, 2 * MIB)
+    first = call_of(bodies, [b"x" * MIB])
+    await first.body()
+    second = Sender(bodies)
+    await second.send(MIB)
+    await second.send(512 * KIB, last=True)
+    assert not second.reading.done()
+    assert bodies.held == 2 * MIB
+    bodies.release(first)
+    assert len(await second.reading) == MIB + 512 * KIB
+    assert bodies.held == MIB + 512 * KIB
+    bodies.release(second.call)
+    assert bodies.held == 0
+
+
+@in_loop
+async def test_a_body_does_not_wait_for_ever():
+    bodies = Bodies(2 * MIB, 2 * MIB)
+    await call_of(bodies, [b"x" * MIB]).body()
+    second = Sender(bodies)
+    with mock.patch.object(bodies_module, "_LOOK_S", 0.001):
+        await second.send(MIB)
+        await second.send(1)
+        refusal = await second.refusal()
+    assert (refusal.status, refusal.code) == (503, 50306)
+    assert bodies.held == MIB
+
+
+@in_loop
+async def test_two_bodies_that_hold_half_each_do_not_wait_for_each_other():
+    bodies = Bodies(2 * MIB, 2 * MIB)
+    senders = [Sender(bodies), Sender(bodies, "192.0.2.2")]
+    for sender in senders:
+        await sender.send(MIB)
+    for sender in senders:
+        await sender.send(MIB, last=True)
+    assert len(await senders[0].reading) == 2 * MIB
+    assert (await senders[1].refusal()).code == 50306
+
+
+@in_loop
+async def test_the_newest_body_of_an_address_with_more_than_half_gives_way_to_another_address():
+    bodies = Bodies(2 * MIB, 2 * MIB)
+    greedy = [Sender(bodies) for _ in range(4)]
+    for sender in greedy:
+        await sender.send(512 * KIB)
+    other = call_of(bodies, [b"x" * 256 * KIB])
+    assert len(await other.body()) == 256 * KIB
+    refusal = await greedy[3].refusal()
+    assert (refusal.status, refusal.code) == (503, 50306)
+    assert refusal.facts == {"retriable": True, "outcome": "not_attempted"}
+    assert "your address" in refusal.message
+    assert bodies.held == 3 * 512 * KIB + 256 * KIB
+    for sender in greedy[:3]:
+        await sender.send(1, last=True)
+        assert len(await sender.reading) == 512 * KIB + 1
+        bodies.release(sender.call)
+
+
+@in_loop
+async def test_a_body_that_takes_too_long_gives_way_when_memory_is_short():
+    bodies = Bodies(2 * MIB, 2 * MIB, grace_s=20.0)
+    slow = Sender(bodies)
+    await slow.send(2 * MIB)
+    assert slow.call.room is not None
+    slow.call.room.began -= 20.0
+    assert len(await call_of(bodies, [b"x" * MIB]).body()) == MIB
+    assert "body_timeout_ms" in (await slow.refusal()).message
+
+
+@in_loop
+async def test_a_request_that_is_cancelled_while_it_is_told_to_give_way_is_cancelled():
+    bodies = Bodies(2 * MIB, 2 * MIB)
+    greedy = [Sender(bodies) for _ in range(4)]
+    for sender in greedy:
+        await sender.send(512 * KIB)
+    reading = asyncio.create_task(call_of(bodies, [b"x" * 256 * KIB]).body())
+    await asyncio.sleep(0)
+    greedy[3].reading.cancel()
+    await reading
+    with pytest.raises(asyncio.CancelledError):
+        await greedy[3].reading
+    for sender in greedy:
+        bodies.release(sender.call)
+        sender.reading.cancel()
+    assert bodies.held == 256 * KIB
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lambda body: pa.compress(body, "zstd", asbytes=True)])
+@in_loop
+async def test_what_is_decoded_counts_as_it_comes(compress: Any):
+    """A small body that inflates finds no more room than others, and is refused before all of it is there."""
+    coding = "gzip" if compress is gzip.compress else "zstd"
+    bodies = Bodies(64 * MIB, 64 * MIB)
+    await call_of(bodies, [b"x" * 48 * MIB]).body()
+    coded = compress(b"y" * 60 * MIB)
+    assert len(coded) < MIB
+    call = call_of(bodies, [coded], content_encoding=coding)
+    decoded: list[int] = []
+    with (
+        mock.patch.object(bodies_module, "_LOOK_S", 0.001),
+        mock.patch.object(bodies_module, "_decode_on", spy_on(bodies_module._decode_on, decoded)),
+        pytest.raises(Refusal) as error,
+    ):
+        await call.body()
+    assert refused(error) == (503, 50306)
+    assert 16 * MIB <= decoded[-1] <= 18 * MIB
+    bodies.release(call)
+    assert bodies.held == 48 * MIB
+
+
+def spy_on(decode_on: Any, decoded: list[int]) -> Any:
+    def spy(pieces: Any, so_far: bytearray) -> bytes | None:
+        whole = decode_on(pieces, so_far)
+        decoded.append(len(so_far))
+        return whole
+
+    return spy
+
+
+@in_loop
+async def test_a_body_in_thousands_of_pieces_is_what_was_sent():
+    bodies = Bodies(MIB, 2 * MIB)
+    parts = [b"%d," % number for number in range(5000)]
+    assert await call_of(bodies, parts).body() == b"".join(parts)
