@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from delta_log.errors import NotOwner
+from delta_log.errors import NotOwner, StorageRefused
+from delta_log.journal.protocol import IN_DOUBT
 from delta_log.live import Live
 from delta_log.opening import Running
 from delta_log.overdue import load_overdue
@@ -28,6 +29,7 @@ def measure_log(running: Running, now_ms: int, transactions: TransactionStatisti
         producers=writer.producers.count,
         journal_seconds=writer.meter.seconds.freeze(),
         journal_failures=writer.meter.failures,
+        journal_mended=running.journal.mended,
         group_requests=writer.meter.requests.freeze(),
         commit_seconds=tabling.meter.seconds.freeze(),
         commit_failures=tabling.meter.failures,
@@ -40,10 +42,12 @@ def measure_log(running: Running, now_ms: int, transactions: TransactionStatisti
 
 def why_refused(running: Running) -> str | None:
     """Why nothing can be written now."""
-    fatal = running.writer.fatal
+    fatal, journal = running.writer.fatal, running.journal
     if fatal is not None:
         return str(fatal)
-    return running.writer.meter.failing(time.monotonic(), within_s=FAILING_FOR_S)
+    if (doubt := journal.doubt) is not None:
+        return str(StorageRefused(IN_DOUBT, doubt))
+    return running.writer.meter.failing(time.monotonic(), within_s=FAILING_FOR_S, since=journal.mended_at)
 
 
 def measure_topic(live: Live, now_ms: int) -> TopicStatistics:

@@ -18,6 +18,8 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -25,10 +27,10 @@ import msgspec
 
 from delta_log.checked_json import decode_checked, encode_checked
 from delta_log.disk import Disk, Probe, no_probe
-from delta_log.errors import InvalidConfig, NotARoot, RootInUse, StorageRefused
+from delta_log.errors import InvalidConfig, NotARoot, NotOwner, RootInUse, StorageRefused
 from delta_log.journal import Journal, LocalJournal, MemoryJournal
 from delta_log.journal.local import SEGMENT_SIZE
-from delta_log.ownership import writer_path
+from delta_log.ownership import is_replaced, writer_path
 from delta_log.places import OBJECT_SCHEMES, options_of
 from delta_log.probing import TRIAL_PREFIX, check_put_if_absent
 from delta_log.stores import LocalStore, MemoryStore, Store
@@ -152,8 +154,36 @@ class LocalRoot:
             self._lock = None
 
     def journal(self, epoch: int) -> Journal:
-        directory = self.path / "journal"
-        return LocalJournal(directory, epoch, disk=self._disk, probe=self._probe, segment_size=self._segment_size)
+        return LocalJournal(
+            self.path / "journal",
+            epoch,
+            disk=self._disk,
+            probe=self._probe,
+            segment_size=self._segment_size,
+            still_held=partial(self._hold_still, epoch),
+        )
+
+    def _hold_still(self, epoch: int) -> None:
+        """Make sure that no other process had the root since: a sick disk may come back as another, without the lock.
+
+        NotOwner when one had; StorageRefused while that cannot be known.
+        """
+        try:
+            fd = os.open(self.path / ROOT_FILE, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if not _is_same_file(fd, self._lock):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fd, self._lock = self._lock, fd
+            finally:
+                if fd is not None:
+                    with suppress(OSError):
+                        os.close(fd)
+        except BlockingIOError:
+            raise NotOwner(f"{_owner(self._store)} has the lock on {ROOT_FILE}") from None
+        except OSError as error:
+            raise StorageRefused(f"the lock on {ROOT_FILE}", error) from error
+        if is_replaced(self._store, epoch):
+            raise NotOwner(f"there is a later epoch than {epoch}")
 
     @property
     def scratch(self) -> Path | None:
@@ -347,6 +377,14 @@ def _read_info(store: Store) -> RootInfo | None:
         return None
     except msgspec.DecodeError as error:
         raise NotARoot(store.location, f"{ROOT_FILE} cannot be read: {error}") from error
+
+
+def _is_same_file(fd: int, lock: int | None) -> bool:
+    """Whether a lock is on this very file; one whose handle is of no use any more is not."""
+    try:
+        return lock is not None and os.path.sameopenfile(fd, lock)
+    except OSError:
+        return False
 
 
 def _epochs(store: Store) -> list[int]:

@@ -105,6 +105,7 @@ class LogStatistics:
     producers: int
     journal_seconds: Distribution
     journal_failures: int
+    journal_mended: int
     group_requests: Distribution
     commit_seconds: Distribution
     commit_failures: int
@@ -135,10 +136,13 @@ class JournalMeter:
         self._failed_at, self._failing = now, why
         self.failures += 1
 
-    def failing(self, now: float, *, within_s: float) -> str | None:
-        """Why the newest write failed, for a while: whoever never tried again would not learn that it works."""
-        why = self._failing
-        return why if why is not None and now - self._failed_at < within_s else None
+    def failing(self, now: float, *, within_s: float, since: float = float("-inf")) -> str | None:
+        """Why the newest write failed, for a while: only another one tells whether it works again.
+
+        What failed before `since` was made good then.
+        """
+        why, at = self._failing, self._failed_at
+        return why if why is not None and now - at < within_s and at >= since else None
 
 
 class CommitMeter:

@@ -236,7 +236,7 @@ class Upkeep:
     def _shorten_journal(self) -> bool:
         try:
             copied = copy_forward(self._journal, self._writer, self._catalog.lives())
-        except (LakelogError, FileNotFoundError) as error:
+        except (LakelogError, OSError) as error:
             # of a journal in a bucket a newcomer may have released what he brought to the tables
             _log.warning("the journal cannot be shortened: %s", error)
             return False

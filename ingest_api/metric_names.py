@@ -121,6 +121,8 @@ JOURNAL_GROUP: Final = MetricName("lakelog_journal_group_requests", "histogram",
     "Requests that shared one write and one sync.")
 JOURNAL_FAILURES: Final = MetricName("lakelog_journal_failures_total", "counter",
     "Groups that could not be written to the journal.")
+JOURNAL_MENDED: Final = MetricName("lakelog_journal_mended_total", "counter",
+    "Writes of the journal whose outcome was open at first, and that were settled when the disk or bucket was well.")
 COMMIT_SECONDS: Final = MetricName("lakelog_table_commit_seconds", "histogram",
     "Bringing records into a Delta table: its files and its commit.")
 COMMIT_FAILURES: Final = MetricName("lakelog_table_commit_failures_total", "counter",

@@ -114,6 +114,7 @@ def fill_log(sheet: Sheet, statistics: LogStatistics) -> None:
         (names.TRANSACTION_BYTES, statistics.transactions.held_bytes),
         (names.TRANSACTION_AGE, statistics.transactions.oldest_s),
         (names.JOURNAL_FAILURES, statistics.journal_failures),
+        (names.JOURNAL_MENDED, statistics.journal_mended),
         (names.COMMIT_FAILURES, statistics.commit_failures),
         (names.EPOCH, statistics.epoch),
         (names.OWNERSHIP_LOST, statistics.ownership_lost),

@@ -133,6 +133,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "none",
             (
                 (f"sum(increase(lakelog_journal_failures_total{{{_HERE}}}{_RANGE}))", "journal"),
+                (f"sum(increase(lakelog_journal_mended_total{{{_HERE}}}{_RANGE}))", "journal, settled by itself"),
                 (f"sum(increase(lakelog_table_commit_failures_total{{{_HERE}}}{_RANGE}))", "tables"),
             ),
         ),

@@ -6,6 +6,9 @@
 A segment is filled with zeros, or used once more after its groups reached the tables, so that a sync writes data and
 no metadata: half the latency of a growing file. A group's header names epoch, segment, number and the random number of
 its life, so neither what an earlier life left behind the end nor what a producer sent is ever taken for a group.
+
+A write that failed is cut off. While that fails, too, its outcome is in doubt: nothing is appended, and a thread tries
+again with fresh handles until it is cut off and there is a segment to go on in.
 """
 
 from __future__ import annotations
@@ -15,13 +18,16 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from delta_log.disk import Disk, Probe, make_directories, no_probe
-from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.errors import Corruption, NotOwner, OutcomeUnknown, StorageRefused
 from delta_log.frames import (
     HEADER_SIZE,
     Frame,
@@ -34,7 +40,8 @@ from delta_log.frames import (
     encode_header,
     notes_of,
 )
-from delta_log.journal.protocol import Recovered
+from delta_log.journal.protocol import IN_DOUBT, Recovered
+from delta_log.journal.settling import Settler
 from delta_log.journal_doubts import unread_of_segments
 from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
 
@@ -52,7 +59,9 @@ _log = logging.getLogger(__name__)
 class LocalJournal:
     """Written by one thread at a time; `read` and `release` may come from others.
 
-    One class past 300 lines: writing, rolling, recovering and recycling share one file and where it is synced to.
+    While `doubt` is set, what the writing thread works on belongs to the thread that settles it. `still_held` raises
+    unless this owner has the root to itself as before. One class past 300 lines: writing, rolling, recovering and
+    recycling share one file and where it is synced to.
     """
 
     kept_segments = 32
@@ -66,7 +75,11 @@ class LocalJournal:
         disk: Disk | None = None,
         probe: Probe = no_probe,
         segment_size: int = SEGMENT_SIZE,
+        still_held: Callable[[], None] = lambda: None,
     ) -> None:
+        self.doubt: str | None = None
+        self.mended = 0
+        self.mended_at = float("-inf")
         self._directory = directory
         self._epoch = epoch
         self._lives = {epoch: secrets.randbits(64)}
@@ -79,7 +92,9 @@ class LocalJournal:
         self._synced = (0, 0)
         self._number = self._index = 0
         self._previous: list[RangeNote] = []
-        self._broken: str | None = None
+        self._still_held = still_held
+        self._settler: Settler | None = None
+        self._lost: NotOwner | None = None
         self._closed_segments: list[tuple[int, int]] = []
         self._spares: list[str] = []
         self._spare_names = 0
@@ -103,8 +118,8 @@ class LocalJournal:
         """As fast as the disk can."""
 
     def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
-        if self._broken is not None:
-            raise StorageRefused("the journal, which needs a restart,", self._broken)
+        if self.doubt is not None:
+            raise self._lost or StorageRefused(IN_DOUBT, self.doubt)
         directory = encode_directory(self._previous, list(frames))
         total = HEADER_SIZE + len(directory) + sum(map(len, payloads))
         if self._fd < 0 or self._synced[1] + total >= self._capacity:
@@ -133,11 +148,16 @@ class LocalJournal:
 
     def read(self, place: Place) -> bytes:
         segment = (place.epoch, place.segment)
-        fd = os.open(self._path(*segment), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            payload = os.pread(fd, place.length, place.position)
-        finally:
-            os.close(fd)
+            fd = os.open(self._path(*segment), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                payload = os.pread(fd, place.length, place.position)
+            finally:
+                os.close(fd)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StorageRefused(f"journal segment {segment}", error) from error
         with self._lock:
             if segment != (self._epoch, self._segment) and segment not in self._closed_segments:
                 raise FileNotFoundError(f"journal segment {segment} was released, and may be another one by now")
@@ -152,25 +172,34 @@ class LocalJournal:
         with self._lock:
             if segment not in self._closed_segments:
                 return
-            self._closed_segments.remove(segment)
-            if aside:
-                self._disk.rename(path, str(self._directory / f"aside-{os.path.basename(path)}"))
+            try:
+                self._set_free(path, aside=aside)
+            except FileNotFoundError:
+                pass  # it went before, by a call that was said to have failed
+            except OSError as error:
+                _log.warning("a released journal segment stays for now: %s", error)
                 return
-            recycle = len(self._spares) < _SPARES and os.path.getsize(path) == self._size
-            if recycle:
-                spare = self._spare_path()
-                self._disk.rename(path, spare)
-                self._spares.append(spare)
-            else:
-                self._disk.unlink(path)
+            self._closed_segments.remove(segment)
         self._at("journal.released")
 
+    def _set_free(self, path: str, *, aside: bool) -> None:
+        if aside:
+            self._disk.rename(path, str(self._directory / f"aside-{os.path.basename(path)}"))
+        elif len(self._spares) < _SPARES and os.path.getsize(path) == self._size:
+            spare = self._spare_path()
+            self._disk.rename(path, spare)
+            self._spares.append(spare)
+        else:
+            self._disk.unlink(path)
+
     def close(self, *, empty: bool) -> None:
+        if self._settler is not None:
+            self._settler.stop()
         if self._fd >= 0:
-            self._disk.close(self._fd)
+            self._close_quietly(self._fd)
             self._fd = -1
         self._preparing.shutdown(wait=True, cancel_futures=True)
-        if empty and self._broken is None:
+        if empty and self.doubt is None:
             for name in os.listdir(self._directory):
                 if _NAME.fullmatch(name) or name.startswith("spare-"):
                     self._disk.unlink(str(self._directory / name))
@@ -204,40 +233,97 @@ class LocalJournal:
         self._at("journal.synced")
 
     def _take_back(self, position: int, cause: OSError) -> None:
-        """After a failed write or sync the bytes may be anywhere: cut them off durably, or never write again."""
+        """After a failed write or sync the bytes may be anywhere: nothing is appended before they are cut off."""
+        fd, self._fd = self._fd, -1
         try:
-            self._disk.truncate(self._fd, position)
-            self._disk.sync(self._fd)
-            self._disk.close(self._fd)
+            self._disk.truncate(fd, position)
+            self._disk.sync(fd)
         except OSError as error:
-            self._broken = f"{cause}; cutting the failed write off: {error}"
-            _log.error("journal broken, restart needed: %s", self._broken)
-            raise OutcomeUnknown("the journal", self._broken) from error
+            self._close_quietly(fd)
+            self.doubt = f"{cause}; cutting the failed write off: {error}"
+            _log.error(
+                "the journal's last write is in doubt, and nothing is written until it is cut off: %s", self.doubt
+            )
+            self._settler = Settler(partial(self._settle_doubt, position, time.monotonic()))
+            raise OutcomeUnknown("the journal", self.doubt) from error
+        self._close_quietly(fd)
         with self._lock:
             self._closed_segments.append((self._epoch, self._segment))
-        self._fd = -1
+
+    def _settle_doubt(self, position: int, since: float) -> bool:
+        """Cut off what is in doubt, and begin a segment; whether that is over, also as another process has the root."""
+        doubtful = (self._epoch, self._segment)
+        try:
+            self._still_held()
+            self._cut_off(position)
+            self._roll(0)
+        except NotOwner as error:
+            self._lost = error
+            return True
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may be the one that succeeds
+            self.doubt = str(error) or repr(error)
+            return False
+        with self._lock:
+            self._closed_segments.append(doubtful)
+        self.mended += 1
+        self.mended_at = time.monotonic()
+        _log.warning("the journal goes on after %.1f s: what was in doubt is cut off", self.mended_at - since)
+        self.doubt = None  # the last step: from here on the segment is the writing thread's again
+        return True
+
+    def _cut_off(self, position: int) -> None:
+        """Durably, by a fresh handle, and with all that was acknowledged read back from the disk.
+
+        A sync that failed may have left pages clean that are not on the disk: a byte more, and one less, and the end
+        of the segment has to be written again. A file that is too short is another one, and is not made longer.
+        """
+        path = self._path(self._epoch, self._segment)
+        fd = self._disk.open(path, os.O_RDWR)
+        try:
+            if os.fstat(fd).st_size >= position:
+                self._disk.truncate(fd, position + 1)
+                self._disk.truncate(fd, position)
+                self._disk.sync(fd)
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            data = os.pread(fd, position, 0)
+        finally:
+            self._close_quietly(fd)
+        scan = scan_segment(
+            data,
+            life=self._lives[self._epoch],
+            epoch=self._epoch,
+            segment=self._segment,
+            closed=True,
+            synced_length=position,
+        )
+        if scan.damage or len(scan.groups) != self._index:
+            why = "not all that was acknowledged is there any more; a restart says what is missing"
+            raise Corruption(f"journal segment {os.path.basename(path)}", why)
 
     def _roll(self, wanted: int) -> None:
         """Close the segment and go on in the next one."""
-        number = self._segment + 1
+        number, size = self._segment + 1, self._size
+        path = self._path(self._epoch, number)
+        with self._lock:
+            spare = self._spares.pop() if self._spares and wanted < size else None
         try:
-            with self._lock:
-                spare = self._spares.pop() if self._spares and wanted < self._size else None
-            size = self._size
             if spare is None:
                 spare = self._spare_path()
-                size = max(min(self._size, _UNPREPARED_SIZE), wanted + 1)
+                size = max(min(size, _UNPREPARED_SIZE), wanted + 1)
                 self._fill(spare, size)
-            path = self._path(self._epoch, number)
             self._disk.rename(spare, path)
             self._at("journal.renamed")
             self._disk.sync_directory(str(self._directory))
             self._at("journal.rolled")
             fd = self._disk.open(path, os.O_RDWR)
         except OSError as error:
+            for half_made in (spare, path):
+                with suppress(OSError):
+                    self._disk.unlink(str(half_made))
             raise StorageRefused("a new journal segment", error) from error
         if self._fd >= 0:
-            self._disk.close(self._fd)
+            self._close_quietly(self._fd)
             with self._lock:
                 self._closed_segments.append((self._epoch, self._segment))
         self._fd, self._segment, self._capacity, self._index = fd, number, size, 0
@@ -256,7 +342,7 @@ class LocalJournal:
             self._disk.unlink(path)
             raise
         finally:
-            self._disk.close(fd)
+            self._close_quietly(fd)
 
     def _recover_epoch(self, epoch: int, numbers: list[int], found: Recovered) -> None:
         scans: list[SegmentScan] = []
@@ -275,7 +361,7 @@ class LocalJournal:
             )
             for header in (group.header for group in scan.groups):
                 marks[header.synced_segment] = max(marks.get(header.synced_segment, 0), header.synced_length)
-            self._settle(path, scan, len(data))
+            self._settle(path, scan, data, marks.get(number, 0))
             lengths[number] = len(data)
             name = os.path.basename(path)
             found.damage += [f"{name}: {damage}" for damage in scan.damage]
@@ -288,18 +374,27 @@ class LocalJournal:
         found.unread += unread_of_segments(scans, lengths)
         found.frames += [frame for scan in scans for group in scan.groups for frame in group.frames]
 
-    def _settle(self, path: str, scan: SegmentScan, length: int) -> None:
-        """Sync what a dead writer may have left unsynced before anybody is shown it, and cut what lies behind it.
+    def _settle(self, path: str, scan: SegmentScan, data: bytes, synced_length: int) -> None:
+        """Make durable what a dead writer may have left unsynced before it is shown, and cut what lies behind it.
 
+        What is not known to be synced is written once more: where a sync of the dead writer failed, the system may
+        show bytes that it counts as written and that are not on the disk; a sync alone would pass over them.
         No group fills its segment to the last byte, so a file that ends with a group says that it was synced.
         """
         fd = self._disk.open(path, os.O_RDWR)
         try:
+            if scan.end > synced_length:
+                self._disk.write(fd, memoryview(data)[synced_length : scan.end], synced_length)
             self._disk.sync(fd)
-            if scan.end < length:
+            if scan.end < len(data):
                 self._disk.truncate(fd, scan.end)
                 self._disk.sync(fd)
         finally:
+            self._close_quietly(fd)
+
+    def _close_quietly(self, fd: int) -> None:
+        """What matters was synced; what a close has to say comes too late, and the handle is gone anyhow."""
+        with suppress(OSError):
             self._disk.close(fd)
 
     def _collect_spares(self) -> None:

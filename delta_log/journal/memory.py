@@ -16,6 +16,8 @@ class MemoryJournal:
     copied_segments = 1
 
     def __init__(self) -> None:
+        self.doubt: str | None = None
+        self.mended, self.mended_at = 0, float("-inf")
         self.epoch = 0
         self._groups: dict[tuple[int, int], list[tuple[Frame, bytes]]] = {}
         self._number = 0

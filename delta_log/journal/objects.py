@@ -26,7 +26,7 @@ from typing import Final
 
 from delta_log.errors import LakelogError, NotOwner, OutcomeUnknown, StorageRefused
 from delta_log.frames import Frame, Payload, Place, RangeNote, notes_of
-from delta_log.journal.protocol import Recovered
+from delta_log.journal.protocol import IN_DOUBT, Recovered
 from delta_log.journal_doubts import unread_of_objects
 from delta_log.journal_objects import (
     BLIND,
@@ -69,6 +69,8 @@ class ObjectJournal:
     def __init__(
         self, store: Store, epoch: int, *, newest_epoch: Callable[[], int], linger_ms: int = LINGER_MS
     ) -> None:
+        self.doubt: str | None = None  # an append settles it
+        self.mended, self.mended_at = 0, float("-inf")
         self._store = store
         self._epoch = epoch
         self._newest_epoch = newest_epoch
@@ -240,17 +242,18 @@ class ObjectJournal:
         try:
             self._take_back = not self._store.create(_path(number), void) and self._whose(number)
         except OutcomeUnknown as error:
-            raise StorageRefused("the journal, whose last write is in doubt,", error.why) from error
+            raise StorageRefused(IN_DOUBT, error.why) from error
         self._doubt = []
         self._guards |= {number - 1, number}
         self._number, self._previous = number + 1, []
+        self.mended, self.mended_at = self.mended + 1, time.monotonic()
 
     def _whose(self, number: int) -> bool:
         """Whether the group in doubt was stored after all; one of its voids may be there as well."""
         try:
             there = self._store.read(_path(number))
         except FileNotFoundError:
-            raise StorageRefused("the journal, whose last write is in doubt,", "it comes and goes") from None
+            raise StorageRefused(IN_DOUBT, "it comes and goes") from None
         if there not in self._doubt:
             raise self._replaced(number)
         return there == self._doubt[0]

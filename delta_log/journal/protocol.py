@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from delta_log.frames import Frame, Payload, Place
 from delta_log.journal_doubts import Unread
 from delta_log.journal_scan import FoundFrame, Lost
+
+#: What refuses while the outcome of a write is open.
+IN_DOUBT: Final = "the journal, whose last write is in doubt,"
 
 
 @dataclass(slots=True)
@@ -36,6 +39,11 @@ class Journal(Protocol):
     #: So many closed segments may wait before the oldest are copied forward, and so many of them at once.
     kept_segments: int
     copied_segments: int
+    #: Why nothing can be appended before the outcome of a write is settled; None where an append may be tried.
+    doubt: str | None
+    #: How often such a doubt was settled, and when the last time was, by the monotonic clock.
+    mended: int
+    mended_at: float
 
     def recover(self) -> Recovered: ...
 

@@ -59,6 +59,8 @@ class ReadJournal:
     copied_segments = 1
 
     def __init__(self, look: JournalLook) -> None:
+        self.doubt: str | None = None
+        self.mended, self.mended_at = 0, float("-inf")
         self._look = look
 
     def recover(self) -> Recovered:

@@ -62,6 +62,11 @@ class FailingDisk(Disk):
         super().link(source, target)
         self._check("link", after=True)
 
+    def unlink(self, path):
+        self._check("unlink")
+        super().unlink(path)
+        self._check("unlink", after=True)
+
     def rename(self, source, target):
         self._check("rename")
         super().rename(source, target)
@@ -70,3 +75,4 @@ class FailingDisk(Disk):
     def sync_directory(self, path):
         self._check("sync_directory")
         super().sync_directory(path)
+        self._check("sync_directory", after=True)

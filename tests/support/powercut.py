@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.recording_disk import ROOT, Cut, Enter, Leave, Move, Step, Sync, Write
+from tests.support.recording_disk import ROOT, Cut, Drop, Enter, Leave, Move, Step, Sync, Write
 
 SECTOR = 512
 
@@ -53,6 +53,8 @@ class PowerCut:
         match step:
             case Write() | Cut():
                 self._files[step.node].pending.append(step)
+            case Drop():
+                self._files[step.node].pending.clear()
             case Sync() if step.node in self._directories:
                 directory = self._directories[step.node]
                 _name(directory.durable, directory.pending)

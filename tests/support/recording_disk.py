@@ -66,7 +66,14 @@ class Sync:
     node: int
 
 
-Step = Enter | Leave | Move | Write | Cut | Sync
+@dataclass(frozen=True)
+class Drop:
+    """A sync failed: what was not synced of the file is not on the disk and never will be, though readers see it."""
+
+    node: int
+
+
+Step = Enter | Leave | Move | Write | Cut | Sync | Drop
 
 
 class RecordingDisk(Disk):

@@ -1,0 +1,91 @@
+"""A sync fails, and the system takes the pages for clean: it shows what is not on the disk, until the power goes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from delta_log import Log, ProducerStamp, Record
+from delta_log.errors import OutcomeUnknown
+from delta_log.tabler import Tabler
+from tests.support.logs import crash, eventually, hold_tables, values_of
+from tests.support.powercut import PowerCut
+from tests.support.recording_disk import Drop, RecordingDisk
+from tests.support.workload import SETTINGS
+
+VALUES = [b"0", b"1", b"2"]
+
+
+class ForgetfulDisk(RecordingDisk):
+    """While it is sick a sync fails, and what it should have made durable is never written again by itself."""
+
+    sick = False
+
+    def sync(self, fd: int) -> None:
+        if self.sick:
+            with self._lock:
+                self.steps.append(Drop(self._open[fd]))
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync(fd)
+
+    def truncate(self, fd: int, length: int) -> None:
+        if self.sick:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().truncate(fd, length)
+
+
+def left_behind(disk: ForgetfulDisk, place: Path, chance: random.Random | None) -> list[bytes | None]:
+    """What a start finds when the power goes now."""
+    cut = PowerCut(disk.steps)
+    cut.go_to(len(disk.steps))
+    cut.survivors(place, chance)
+    with Log.open(place, settings=SETTINGS) as log:
+        return values_of(log, "orders")
+
+
+@pytest.mark.parametrize("chance", [None, random.Random(1)], ids=["nothing else", "parts of the rest"])
+def test_what_a_start_shows_behind_a_failed_sync_survives_a_power_cut(tmp_path: Path, chance: random.Random | None):
+    """And what it tells a producer that asks again whether its request is stored."""
+    disk = ForgetfulDisk(tmp_path / "root")
+    stamps = [ProducerStamp("p", 0, number) for number in range(len(VALUES))]
+    log = Log.open(tmp_path / "root", settings=SETTINGS, disk=disk)
+    log.create_topic("orders")
+    log.append("orders", [Record(VALUES[0])], producer=stamps[0])
+    log.append("orders", [Record(VALUES[1])], producer=stamps[1])
+    hold_tables(log)
+    disk.sick = True
+    with pytest.raises(OutcomeUnknown):
+        log.append("orders", [Record(VALUES[2])], producer=stamps[2])
+    crash(log)
+    disk.sick = False
+    with mock.patch.object(Tabler, "start"):
+        log = Log.open(tmp_path / "root", settings=SETTINGS, disk=disk)
+    seen = values_of(log, "orders")
+    assert seen == VALUES, "the system shows it to the next process"
+    assert left_behind(disk, tmp_path / "left", chance) == seen
+    crash(log)
+
+
+def test_a_journal_that_goes_on_leaves_nothing_of_the_doubt_and_keeps_the_rest_over_a_power_cut(tmp_path: Path):
+    disk = ForgetfulDisk(tmp_path / "root")
+    log = Log.open(tmp_path / "root", settings=SETTINGS, disk=disk)
+    log.create_topic("orders")
+    log.append("orders", [Record(b"kept")])
+    hold_tables(log)
+    for number in range(3):
+        disk.sick = True
+        with pytest.raises(OutcomeUnknown):
+            log.append("orders", [Record(b"nobody knows")])
+        disk.sick = False
+        eventually(lambda: log._running.journal.doubt is None, "a journal that goes on")
+        log.append("orders", [Record(b"%d" % number)])
+        expected = [b"kept", *(b"%d" % each for each in range(number + 1))]
+        assert values_of(log, "orders") == expected
+        assert left_behind(disk, tmp_path / f"left-{number}", None) == expected
+        assert left_behind(disk, tmp_path / f"more-{number}", random.Random(number)) == expected
+    crash(log)
