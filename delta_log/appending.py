@@ -134,6 +134,7 @@ class Appending(Reading):
         if transactional_id is None:
             return fresh_identity()
         check_transactional_id(transactional_id)
+        self._running.writer.room.check_records()
         self._wait_for_room(own_producers(self._running), 0)
         return bump_epoch(self._running.writer, transactional_id, self._clock_ms)
 
@@ -217,6 +218,8 @@ class Appending(Reading):
         """The topic, its table ours, and the producers' table too where one is needed."""
         self._check_writable()
         live = self._running.catalog.live(topic)
+        if self._running.writer.room.full:
+            self._running.writer.room.check_records()
         if not live.owned:
             own(self._running, live)
         if producer is not None:

@@ -46,6 +46,7 @@ from delta_log.topic_plans import (
     plan_deletion,
     plan_more_partitions,
 )
+from delta_log.topic_settings import INT64_MAX
 
 TOPICS: Final = "topics"
 #: What the server keeps for itself has a commit a second, and nobody travels back in it by days.
@@ -228,13 +229,13 @@ class Catalog:
                 tail.tabled = tail.next = snapshot.end(index)
                 wake_all(tail.advance(snapshot.end(index)))
 
-    def bury(self, name: str, now_ms: int) -> bool:
-        """Remove a deleted topic's table for good, once no plan made for it can be alive any more."""
+    def bury(self, name: str, now_ms: int, after_ms: int = INT64_MAX) -> bool:
+        """Remove a deleted topic's table for good, once no plan made for it can be alive any more, or `after_ms`."""
         with self._lock:
             table = self._table(name)
             table.load()
             properties = table.snapshot.configuration
-            history_ms = TopicConfig.from_properties(properties).history_ms
+            history_ms = min(TopicConfig.from_properties(properties).history_ms, after_ms)
             if DELETED not in properties or now_ms - int(properties[DELETED]) <= history_ms:
                 return False
             write_checkpoint(table)  # whatever of its log goes first, the rest still says that it is deleted

@@ -6,6 +6,7 @@ remembers what was synced and loses the rest. `at` is told the name of each step
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,11 @@ Probe = Callable[[str], None]
 
 #: Half of what the system takes in one call.
 _MOST_PARTS: Final = 512
+#: What `st_blocks` counts in.
+_SECTOR: Final = 512
+_PART: Final = 1024 * 1024
+#: By these a system says that it cannot reserve blocks, not that there are none.
+_CANNOT_RESERVE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.ENODEV})
 
 
 def no_probe(_step: str) -> None:
@@ -54,6 +60,28 @@ class Disk:
 
     def sync(self, fd: int) -> None:
         os.fsync(fd)
+
+    def allocate(self, fd: int, length: int) -> None:
+        """Have blocks for so many bytes. Random ones are written where the system reserves none, or keeps no zeros."""
+        reserve = getattr(os, "posix_fallocate", None)
+        if reserve is not None:
+            try:
+                reserve(fd, 0, length)
+            except OSError as error:
+                if error.errno not in _CANNOT_RESERVE:
+                    raise
+            else:
+                os.fsync(fd)
+                if os.fstat(fd).st_blocks * _SECTOR >= length // 2:
+                    return
+        for position in range(0, length, _PART):
+            self.write(fd, os.urandom(min(_PART, length - position)), position)
+
+    def free_bytes(self, path: str) -> tuple[int, int]:
+        """What is free for this process on the file system of `path`, and how much that holds in all."""
+        found = os.statvfs(path)
+        free = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+        return free * found.f_frsize, found.f_blocks * found.f_frsize
 
     def truncate(self, fd: int, length: int) -> None:
         os.ftruncate(fd, length)

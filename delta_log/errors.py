@@ -37,6 +37,7 @@
     │   ├── Closed
     │   ├── DecidedInVain         upon something that was refused: to be decided anew
     │   └── StorageRefused        the store said no before anything was stored
+    │       └── DiskFull          for want of room
     ├── NotARoot                  the directory holds something else, or a format this version cannot read
     ├── Corruption                stored bytes are not what was written: names the file
     ├── PlanOutdated              a rewrite or removal met a table that changed under it; plan anew
@@ -47,6 +48,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 
@@ -339,6 +341,20 @@ class StorageRefused(NotAvailable):
     def __init__(self, what: str, why: object, *, by: str = " by the store") -> None:
         self.what, self.why = what, why
         super().__init__(f"{what} was refused{by}: {why}")
+
+
+class DiskFull(StorageRefused):
+    """There is no room, or what is left is kept for what makes room."""
+
+
+def is_full(error: OSError, *, by_quota: bool = False) -> bool:
+    """Whether a system refused for want of room; `by_quota`: whether it was a quota that left none."""
+    return error.errno == errno.EDQUOT or (not by_quota and error.errno == errno.ENOSPC)
+
+
+def refusal_of(what: str, error: OSError) -> StorageRefused:
+    """What a system's error means where surely nothing was stored."""
+    return DiskFull(what, error) if is_full(error) else StorageRefused(what, error)
 
 
 class NotARoot(LakelogError):

@@ -111,6 +111,7 @@ class Log(Appending):
     ) -> TopicInfo:
         """A new topic; TopicExists where there is one of that name or one too much like it."""
         self._check_writable()
+        self._running.writer.room.check_records(f"topic {topic}")
         finish_deletion(self._running.catalog, self._running.writer, topic)
         live = self._running.catalog.create(topic, partitions, config or {})
         self._check_not_replaced(topic)
@@ -136,6 +137,7 @@ class Log(Appending):
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Have `partitions` of them from now on. Keys move with it: only order within one partition is kept."""
         self._check_writable()
+        self._running.writer.room.check_records(f"a partition of {topic}")
         live = self._live(topic)
         self._running.writer.alone(lambda: self._running.catalog.add_partitions(live, partitions))
 
@@ -233,7 +235,8 @@ class Log(Appending):
         """Remove what the topic's limits no longer keep; returns what was removed."""
         self._check_writable()
         live = self._live(topic)
-        own(self._running, live)
+        if not self._running.writer.room.full:
+            own(self._running, live)
         return self._running.upkeep.retain(live, self._clock_ms())
 
     def fold(self, topic: str) -> int:

@@ -22,6 +22,8 @@ def measure_log(running: Running, now_ms: int, transactions: TransactionStatisti
     return LogStatistics(
         epoch=running.epoch,
         refuses=why_refused(running),
+        disk_full=writer.room.full,
+        ballast_bytes=writer.room.held,
         ownership_lost=isinstance(writer.fatal, NotOwner),
         waiting=writer.turns.waiting,
         untabled_bytes=writer.untabled,
@@ -47,7 +49,8 @@ def why_refused(running: Running) -> str | None:
         return str(fatal)
     if (doubt := journal.doubt) is not None:
         return str(StorageRefused(IN_DOUBT, doubt))
-    return running.writer.meter.failing(time.monotonic(), within_s=FAILING_FOR_S, since=journal.mended_at)
+    failing = running.writer.meter.failing(time.monotonic(), within_s=FAILING_FOR_S, since=journal.mended_at)
+    return running.writer.room.why_full or failing
 
 
 def measure_topic(live: Live, now_ms: int) -> TopicStatistics:

@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from delta_log.catalog import TOPICS, Catalog
 from delta_log.conflicts import TOPIC_ID
 from delta_log.deletion import carry_out_deletion, finish_deletions
 from delta_log.disk import Probe, no_probe
-from delta_log.errors import LakelogError, TopicClosed
+from delta_log.disk_room import BallastThread
+from delta_log.errors import DiskFull, LakelogError, NotOwner, TopicClosed
 from delta_log.file_modes import find_wider
 from delta_log.journal import Journal
 from delta_log.journal.local import SEGMENT_SIZE
@@ -22,7 +24,7 @@ from delta_log.names import is_internal
 from delta_log.ownership import is_replaced
 from delta_log.parquet import read_file
 from delta_log.recovery import Report, replay
-from delta_log.roots import Root, RootInfo, claim_epoch, has_owners, open_root
+from delta_log.roots import Root, RootInfo, claim_epoch, has_owners, next_epoch, open_root
 from delta_log.schema import PRODUCERS_SCHEMA
 from delta_log.stores import Store
 from delta_log.table import Table
@@ -55,6 +57,8 @@ class Settings:
     #: on an object store, the least time from one write of the journal to the next
     journal_linger_ms: int = 50
     upkeep: bool = True
+    #: held on the disk of a directory, to be given back when that is full; less where it is small
+    ballast_bytes: int = 0
     max_block_s: float = 60.0
     producer_expiration_ms: int = 86_400_000
     producer_wait_s: float = 1.0
@@ -78,6 +82,7 @@ class Running:
     #: where an event loop has tables made and taken over
     owning: ThreadPoolExecutor
     report: Report
+    ballast: BallastThread | None = None
 
 
 def start(
@@ -93,8 +98,11 @@ def start(
         if wider := find_wider(root.store.location):
             _log.warning("wider than a root is made: %s", wider)
         after = 0 if has_owners(root.store) else _epoch_of_tables(root.store)
-        epoch = claim_epoch(root.store, clock_ms(), settings.topic_defaults, after=after)
+        epoch, claimed = _claim(root, clock_ms(), settings, after)
         running = _compose(root, info, epoch, settings, clock_ms, probe)
+        if running.ballast is not None:
+            running.ballast.claim = None if claimed else partial(_claim_later, running, settings, after)
+            running.ballast.look(may_fill=False)
         running.report = _recover(running)
         # whoever was forgotten in an earlier life stays so: somebody else may go by that id since
         running.writer.producers.expire(clock_ms() - settings.producer_expiration_ms)
@@ -108,6 +116,8 @@ def start(
             running.tabler.notice(live)
     if settings.upkeep:
         running.upkeep.start(running.report.tables)
+    if running.ballast is not None:
+        running.ballast.start()
     took = (time.monotonic() - began) * 1000
     _log.info("opened %s as epoch %d in %.0f ms; %s", root.store.location, epoch, took, running.report)
     return running
@@ -115,6 +125,8 @@ def start(
 
 def stop(running: Running) -> bool:
     """Everything into the tables, the journal emptied, the root let go; True when nothing stayed behind."""
+    if running.ballast is not None:
+        running.ballast.stop()
     running.upkeep.stop()
     lost = running.writer.fatal is not None
     running.writer.alone(running.writer.close)
@@ -125,6 +137,33 @@ def stop(running: Running) -> bool:
     running.journal.close(empty=complete and not running.report.closed and not running.writer.aside)
     running.root.let_go()
     return complete
+
+
+def _claim(root: Root, now_ms: int, settings: Settings, after: int) -> tuple[int, bool]:
+    """The next epoch, and whether it is taken: where there is no room to say so, some is made of what can be missed.
+
+    Where nothing is left to give, a root that is locked is read meanwhile: nobody else can take the same epoch.
+    """
+    while True:
+        try:
+            return claim_epoch(root.owners, now_ms, settings.topic_defaults, after=after), True
+        except DiskFull:
+            if root.make_room():
+                continue
+            if not root.locks:
+                raise
+            root.room.seal()
+            epoch = next_epoch(root.store, after)
+            _log.warning("there was no room to take epoch %d: nothing is written, reads are served", epoch)
+            return epoch, False
+
+
+def _claim_later(running: Running, settings: Settings, after: int) -> None:
+    """What a start had no room for. Until then nothing was written by this epoch."""
+    now_ms = wall_clock_ms()
+    epoch = claim_epoch(running.root.owners, now_ms, settings.topic_defaults, after=after)
+    if epoch != running.epoch:
+        running.upkeep.lose_ownership(NotOwner(f"epoch {running.epoch} was taken while there was no room to take it"))
 
 
 def _epoch_of_tables(store: Store) -> int:
@@ -188,7 +227,7 @@ def _compose(
         files_per_second=settings.files_per_second,
         lost_ownership=lost_ownership,
     )
-    writer = Writer(journal, epoch, tabler, settings.limits)
+    writer = Writer(journal, epoch, tabler, settings.limits, root.room)
     at_once = max(settings.table_workers, root.writes_at_once)
     encoders = ThreadPoolExecutor(at_once, thread_name_prefix="lakelog-encode")
     owning = ThreadPoolExecutor(1, thread_name_prefix="lakelog-own")
@@ -201,11 +240,13 @@ def _compose(
         writer,
         clock_ms=clock_ms,
         producer_expiration_ms=settings.producer_expiration_ms,
-        is_replaced=lambda: is_replaced(root.store, epoch),
+        is_replaced=lambda: not root.room.sealed and is_replaced(root.store, epoch),
         lost_ownership=lost_ownership,
         probe=probe,
     )
-    return Running(root, info, epoch, catalog, journal, writer, tabler, tabling, upkeep, encoders, owning, Report())
+    ballast = root.ballast(journal, settings.ballast_bytes)
+    parts = (catalog, journal, writer, tabler, tabling, upkeep, encoders, owning)
+    return Running(root, info, epoch, *parts, Report(), ballast)
 
 
 def _recover(running: Running) -> Report:

@@ -25,11 +25,13 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from delta_log.ballast import Ballast
 from delta_log.checked_json import decode_checked, encode_checked
 from delta_log.disk import Disk, Probe, no_probe
+from delta_log.disk_room import BallastThread, DiskRoom
 from delta_log.errors import InvalidConfig, NotARoot, NotOwner, RootInUse, StorageRefused
 from delta_log.journal import Journal, LocalJournal, MemoryJournal
-from delta_log.journal.local import SEGMENT_SIZE
+from delta_log.journal.local import SEGMENT_SIZE, delete_spares
 from delta_log.ownership import is_replaced, writer_path
 from delta_log.places import OBJECT_SCHEMES, options_of
 from delta_log.probing import TRIAL_PREFIX, check_put_if_absent
@@ -39,6 +41,8 @@ from delta_log.stores.local import STAGING, delete_leftovers
 ROOT_FILE: Final = "lakelog.json"
 FORMAT: Final = 1
 _KEPT_WRITERS: Final = 3
+#: On a full disk, what lies staged for so long is not waited for.
+_ABANDONED_MS: Final = 60_000
 #: What may lie in a root that is not one yet: our own first steps, and what a new file system begins with.
 _NOT_FOREIGN: Final = ("journal", "lost+found")
 
@@ -94,6 +98,24 @@ class Root(Protocol):
     def journal(self, epoch: int) -> Journal: ...
 
     @property
+    def owners(self) -> Store:
+        """Where it is said who owns it: its store, also while nothing else may be written."""
+        ...
+
+    @property
+    def room(self) -> DiskRoom:
+        """Whether there is room for more."""
+        ...
+
+    def ballast(self, journal: Journal, size: int) -> BallastThread | None:
+        """What keeps a ballast there, where that is of use."""
+        ...
+
+    def make_room(self) -> bool:
+        """For whoever holds it and cannot begin: give back what can be missed most; False where nothing is left."""
+        ...
+
+    @property
     def scratch(self) -> Path | None:
         """Where files without a name may lie as long as they are open; None where the system has a place for them."""
         ...
@@ -117,7 +139,10 @@ class LocalRoot:
         self._disk = disk or Disk()
         self._probe = probe
         self._segment_size = segment_size
-        self._store = LocalStore(self.path, disk=self._disk, probe=probe)
+        self._room = DiskRoom()
+        self._store = LocalStore(self.path, disk=self._disk, probe=probe, room=self._room)
+        self._owners = LocalStore(self.path, disk=self._disk, probe=probe)
+        self._ballast = Ballast(self.path / "journal", disk=self._disk, probe=probe)
         self._lock: int | None = None
 
     @property
@@ -160,6 +185,7 @@ class LocalRoot:
             disk=self._disk,
             probe=self._probe,
             segment_size=self._segment_size,
+            room=self._room,
             still_held=partial(self._hold_still, epoch),
         )
 
@@ -186,6 +212,30 @@ class LocalRoot:
             raise NotOwner(f"there is a later epoch than {epoch}")
 
     @property
+    def owners(self) -> Store:
+        return self._owners
+
+    @property
+    def room(self) -> DiskRoom:
+        return self._room
+
+    def ballast(self, journal: Journal, size: int) -> BallastThread | None:
+        def give_back_more() -> None:
+            journal.give_back()
+            delete_leftovers(self.path, time.time_ns() // 1_000_000, after_ms=_ABANDONED_MS)
+
+        self._ballast.drop_holes()
+        free_bytes = partial(self._disk.free_bytes, str(self.path))
+        return BallastThread(self._room, self._ballast, size, free_bytes=free_bytes, give_back_more=give_back_more)
+
+    def make_room(self) -> bool:
+        if delete_leftovers(self.path, time.time_ns() // 1_000_000, after_ms=_ABANDONED_MS):
+            return True
+        if delete_spares(self.path / "journal", self._disk):
+            return True
+        return self._ballast.give_back(1) > 0
+
+    @property
     def scratch(self) -> Path | None:
         return self.path / STAGING
 
@@ -200,6 +250,7 @@ class MemoryRoot:
         self._store = MemoryStore()
         self._journal = MemoryJournal()
         self._held = threading.Lock()
+        self._room = DiskRoom()
 
     @property
     def store(self) -> Store:
@@ -215,6 +266,20 @@ class MemoryRoot:
     def let_go(self) -> None:
         if self._held.locked():
             self._held.release()
+
+    @property
+    def owners(self) -> Store:
+        return self._store
+
+    @property
+    def room(self) -> DiskRoom:
+        return self._room
+
+    def ballast(self, journal: Journal, size: int) -> BallastThread | None:  # noqa: ARG002 - there is no disk
+        return None
+
+    def make_room(self) -> bool:
+        return False
 
     @property
     def scratch(self) -> Path | None:
@@ -234,6 +299,7 @@ class ObjectRoot:
     def __init__(self, store: Store, *, linger_ms: int = 50) -> None:
         self._store = store
         self._linger_ms = linger_ms
+        self._room = DiskRoom()
 
     @property
     def store(self) -> Store:
@@ -250,6 +316,20 @@ class ObjectRoot:
 
     def let_go(self) -> None:
         """Nothing is held."""
+
+    @property
+    def owners(self) -> Store:
+        return self._store
+
+    @property
+    def room(self) -> DiskRoom:
+        return self._room
+
+    def ballast(self, journal: Journal, size: int) -> BallastThread | None:  # noqa: ARG002 - there is no disk
+        return None
+
+    def make_room(self) -> bool:
+        return False
 
     @property
     def scratch(self) -> Path | None:
@@ -326,7 +406,7 @@ def claim_epoch(
     """
     while True:
         epochs = _epochs(store)
-        epoch = max([*epochs, after]) + 1
+        epoch = next_epoch(store, after)
         owner: dict[str, Any] = {"pid": os.getpid(), "host": platform.node(), "since_ms": now_ms}
         owner["id"] = uuid.uuid4().hex
         owner["topic_defaults"] = dict(topic_defaults or {})
@@ -339,6 +419,11 @@ def claim_epoch(
         for old in sorted(epochs)[: -_KEPT_WRITERS + 1]:
             store.delete(writer_path(old))
         return epoch
+
+
+def next_epoch(store: Store, after: int = 0) -> int:
+    """What `claim_epoch` takes where nobody else can come."""
+    return max([*_epochs(store), after]) + 1
 
 
 def read_topic_defaults(store: Store) -> dict[str, object]:

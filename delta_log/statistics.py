@@ -113,6 +113,8 @@ class LogStatistics:
     closed: dict[str, str]
     jobs: tuple[JobStatistics, ...]
     transactions: TransactionStatistics = TransactionStatistics()
+    disk_full: bool = False
+    ballast_bytes: int = 0
 
 
 class JournalMeter:

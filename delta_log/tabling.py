@@ -109,6 +109,8 @@ class Tabling:
             takes_over = not live.owned and live.recovered_left <= len(groups)
             if not groups and not takes_over:
                 return False
+            if groups:
+                self._writer.room.check_small(f"the table of {live.name}", live.waiting)
             try:
                 with self.meter.commit():
                     self._commit(live, groups, takes_over=takes_over)

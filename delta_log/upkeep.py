@@ -33,6 +33,7 @@ from delta_log.rewrite import merge_files, move_log_start, read_rows, remove_fil
 from delta_log.schema import PRODUCERS_SCHEMA
 from delta_log.statistics import JobMeter
 from delta_log.topic_plans import DELETED
+from delta_log.topic_settings import INT64_MAX
 from delta_log.types import DataFile
 from delta_log.writer import Writer
 
@@ -40,6 +41,9 @@ FOLD_BYTES: Final = 32 * 1024 * 1024
 FOLLOW_EVERY_S: Final = 1.0
 CLEAN_EVERY_S: Final = 60.0
 BURY_EVERY_S: Final = 3600.0
+#: While the disk is full, what is deleted is not to wait; of topics it is kept as long as the shortest history.
+_CLEAN_FULL_EVERY_S: Final = 5.0
+_BURY_FULL_AFTER_MS: Final = 60_000
 _PRODUCER_FILES: Final = 20
 _CLEANED_A_HISTORY: Final = 10
 _log = logging.getLogger(__name__)
@@ -68,7 +72,7 @@ class Upkeep:
         self._clock_ms = clock_ms
         self._producer_expiration_ms = producer_expiration_ms
         self._is_replaced = is_replaced
-        self._lost_ownership = lost_ownership
+        self.lose_ownership = lost_ownership
         self._at = probe
         self._overdue = OverdueWatch()
         self._complaints = Complaints()
@@ -103,7 +107,7 @@ class Upkeep:
         if isinstance(self._writer.fatal, NotOwner):
             return complete
         complete = self._shorten_journal() and complete
-        if time.monotonic() - self._buried >= BURY_EVERY_S:
+        if time.monotonic() - self._buried >= (CLEAN_EVERY_S if self._writer.room.full else BURY_EVERY_S):
             self._buried = time.monotonic()
             self._bury_unopened()
         for live in self._catalog.lives():
@@ -127,7 +131,7 @@ class Upkeep:
         try:
             self._care_for(live)
         except NotOwner as error:
-            self._lost_ownership(error)
+            self.lose_ownership(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the other tables
             if isinstance(error, TopicClosed) and live.table.stopped is not None:
                 live.close(live.closed or live.table.stopped)
@@ -145,7 +149,7 @@ class Upkeep:
     def keep_up(self, live: Live) -> None:
         """After each commit of ours: however fast they follow each other, files come no faster than they are folded."""
         self.shorten_tail(live)
-        if self._has_many_files(live):
+        if self._has_many_files(live) and not self._writer.room.full:
             with live.folding:
                 if self._has_many_files(live):
                     self._fold(live)
@@ -227,7 +231,7 @@ class Upkeep:
         """An owner who writes nothing is to learn it, too, or he would show for ever what was there at his time."""
         try:
             if not isinstance(self._writer.fatal, NotOwner) and self._is_replaced():
-                self._lost_ownership(NotOwner(f"there is a later epoch than {self._epoch}"))
+                self.lose_ownership(NotOwner(f"there is a later epoch than {self._epoch}"))
         except LakelogError as error:
             _log.warning("whether there is a new owner cannot be seen: %s", error)
             return False
@@ -256,14 +260,20 @@ class Upkeep:
         if now - live.last_follow >= FOLLOW_EVERY_S:
             self._catalog.follow(live)
         if not live.owned:
+            if self._writer.room.full:  # which is of a directory: there is no former owner
+                self._clean(live, now)
             return
         if live.name in self._with_orphans and not live.recovered_left:
             found = delete_orphans(live, self._epoch)
             self._with_orphans.discard(live.name)
             if found:
                 _log.info("deleted %d files of %s that a crash left behind", len(found), live.name)
-        self.fold(live)
+        if not self._writer.room.full:
+            self.fold(live)
         self.shorten_tail(live)
+        self._clean(live, now)
+
+    def _clean(self, live: Live, now: float) -> None:
         if self._is_clean_up_due(live, now):
             self._cleaned[live.name] = now, live.table.snapshot.version
             with self.jobs.run("cleanup"):
@@ -273,7 +283,8 @@ class Upkeep:
         """Also when a tenth of the history came since: what a fast table keeps must not depend on its pace."""
         at, version = self._cleaned.get(live.name, (float("-inf"), -1))
         fresh = live.table.snapshot.version - version
-        return now - at >= CLEAN_EVERY_S or fresh >= live.config.history_commits // _CLEANED_A_HISTORY
+        every = _CLEAN_FULL_EVERY_S if self._writer.room.full else CLEAN_EVERY_S
+        return now - at >= every or fresh >= live.config.history_commits // _CLEANED_A_HISTORY
 
     def _forget_silent_producers(self, now: float) -> None:
         """Also where nobody wrote to their table since the start: who is forgotten depends on the time alone."""
@@ -287,8 +298,12 @@ class Upkeep:
         marked = live.table.snapshot.configuration.get(DELETED)
         if marked is None:
             carry_out_deletion(self._catalog, self._writer, live)
-        elif self._clock_ms() - int(marked) > live.config.history_ms:
-            self._catalog.bury(live.name, self._clock_ms())
+        elif self._clock_ms() - int(marked) > min(live.config.history_ms, self._bury_after_ms):
+            self._catalog.bury(live.name, self._clock_ms(), self._bury_after_ms)
+
+    @property
+    def _bury_after_ms(self) -> int:
+        return _BURY_FULL_AFTER_MS if self._writer.room.full else INT64_MAX
 
     def _fold_producers(self, live: Live) -> int:
         """One file of what is still remembered, in place of many."""
@@ -325,6 +340,6 @@ class Upkeep:
         """Topics that were deleted in an earlier life, and that nobody asked for in this one."""
         for name in self._catalog.unopened():
             try:
-                self._catalog.bury(name, self._clock_ms())
+                self._catalog.bury(name, self._clock_ms(), self._bury_after_ms)
             except LakelogError as error:
                 _log.warning("the table of %s cannot be looked at: %s", name, error)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from delta_log.bump import Bump
+from delta_log.disk_room import DiskRoom
 from delta_log.errors import (
     Closed,
     LakelogError,
@@ -66,8 +67,11 @@ class Follower(Protocol):
 class Writer:
     """The leader's work. `fatal` ends it for good: we are no longer the owner, or closed."""
 
-    def __init__(self, journal: Journal, epoch: int, follower: Follower, limits: Limits) -> None:
+    def __init__(
+        self, journal: Journal, epoch: int, follower: Follower, limits: Limits, room: DiskRoom | None = None
+    ) -> None:
         self.journal = journal
+        self.room = room or DiskRoom()
         self.sequencer = Sequencer(epoch)
         self.limits = limits
         self.fatal: LakelogError | None = None
@@ -228,11 +232,20 @@ class Writer:
         self._answer(group)
 
     def check_room(self, live: Live, size: int) -> None:
-        """Refuse before anything is stored when the tables are too far behind."""
+        """Refuse before anything is stored when the disk is full, or the tables are too far behind."""
+        if self.room.full:
+            self._check_disk(live)
         if live.untabled + size > self.limits.topic_bytes and live.untabled:
             raise Overloaded(f"the table of {live.name} is behind", live.untabled, self.limits.topic_bytes)
         if self.untabled + size > self.limits.total_bytes and self.untabled:
             raise Overloaded("the tables are behind", self.untabled, self.limits.total_bytes)
+
+    def _check_disk(self, live: Live) -> None:
+        """What the server keeps for itself is little, and what makes room may need it."""
+        if live.internal:
+            self.room.check_small(live.name)
+        else:
+            self.room.check_records()
 
     def journal_decision(self, live: Live, what: dict[str, Any], now_ms: int) -> None:
         """Make a decision about a topic durable; only from within `alone`."""

@@ -86,6 +86,7 @@ TABLE: Final[tuple[tuple[type[LakelogError], Row], ...]] = (
     (log_errors.InvalidRequest, Row(422, 422)),
     (log_errors.Overloaded, Row(503, 50301)),
     (log_errors.TopicClosed, Row(503, 50302)),
+    (log_errors.DiskFull, Row(503, 50310)),
     (log_errors.StorageRefused, Row(503, 50303)),
     (log_errors.Corruption, Row(503, 50304)),
     (log_errors.PlanOutdated, Row(503, 50305)),

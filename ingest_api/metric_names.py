@@ -130,6 +130,10 @@ COMMIT_FAILURES: Final = MetricName("lakelog_table_commit_failures_total", "coun
 EPOCH: Final = MetricName("lakelog_epoch", "gauge", "The number of this ownership of the data.")
 OWNERSHIP_LOST: Final = MetricName("lakelog_ownership_lost", "gauge", "1 when another process owns the data now.")
 WRITES_REFUSED: Final = MetricName("lakelog_writes_refused", "gauge", "1 while nothing can be written.")
+DISK_FULL: Final = MetricName("lakelog_disk_full", "gauge",
+    "1 while no records are taken as the disk of the data is full.")
+BALLAST: Final = MetricName("lakelog_ballast_bytes", "gauge",
+    "Room that is held in reserve on the disk of the data, to be given back when that is full.")
 READY: Final = MetricName("lakelog_ready", "gauge", "1 while /readyz answers 200.")
 BUILD: Final = MetricName("lakelog_build_info", "gauge", "1, with the version that is running.", ("version",))
 

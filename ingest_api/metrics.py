@@ -119,6 +119,8 @@ def fill_log(sheet: Sheet, statistics: LogStatistics) -> None:
         (names.EPOCH, statistics.epoch),
         (names.OWNERSHIP_LOST, statistics.ownership_lost),
         (names.WRITES_REFUSED, statistics.refuses is not None),
+        (names.DISK_FULL, statistics.disk_full),
+        (names.BALLAST, statistics.ballast_bytes),
     ):
         sheet.put(metric, value)
     for outcome, count in statistics.transactions.ended:

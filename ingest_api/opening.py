@@ -88,6 +88,7 @@ def log_settings(settings: ServerSettings) -> Settings:
         tail_bytes=settings.tail_bytes,
         table_workers=settings.table_workers,
         journal_linger_ms=settings.journal_linger_ms,
+        ballast_bytes=settings.ballast_bytes,
         files_per_second=float(settings.files_per_second),
         producer_expiration_ms=settings.producer_id_expiration_ms,
         transactions=Bounds(

@@ -167,6 +167,9 @@ class ServerSettings:
         doc="How many threads write tables.")
     files_per_second: int = _row(500, Whole(1, 1_000_000), group=_LOG,
         doc="How many files a second all tables together may gain; above it commits are spread out.")
+    ballast_bytes: int = _row(64 * _MIB, Whole(0), group=_LOG,
+        doc="How much room a directory holds in reserve, to be given back when its disk is full; at most a 32nd of the "
+        "disk, and 0 holds none.")
     journal_linger_ms: int = _row(50, Whole(0, 60_000), group=_LOG,
         doc="In a bucket, the least time from one write of the journal to the next: each is a request to be paid for.")
     producer_id_expiration_ms: int = _row(_DAY_MS, Whole(1000, INT64_MAX), group=_LOG, name="producer.id.expiration.ms",

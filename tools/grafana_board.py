@@ -129,6 +129,14 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             ),
         ),
         Panel(
+            "Room in reserve",
+            "bytes",
+            (
+                (f"lakelog_ballast_bytes{{{_HERE}}}", "{{instance}}"),
+                (f"lakelog_disk_full{{{_HERE}}}", "{{instance}}: the disk is full"),
+            ),
+        ),
+        Panel(
             "Failures",
             "none",
             (

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Final
 
 from delta_log.disk import Disk, Probe, make_directories, no_probe
-from delta_log.errors import Corruption, NotOwner, OutcomeUnknown, StorageRefused
+from delta_log.disk_room import DiskRoom
+from delta_log.errors import Corruption, NotOwner, OutcomeUnknown, StorageRefused, refusal_of
 from delta_log.frames import (
     HEADER_SIZE,
     Frame,
@@ -48,6 +49,8 @@ from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
 SEGMENT_SIZE: Final = 16 * 1024 * 1024
 #: What nobody had time to prepare is kept small, so that the request which needs it waits little.
 _UNPREPARED_SIZE: Final = 1024 * 1024
+#: The same on a full disk, where only little is written.
+_SCARCE_SIZE: Final = 64 * 1024
 #: How many empty segments are kept, and how many are made before they are needed.
 _SPARES: Final = 16
 _AHEAD: Final = 2
@@ -75,6 +78,7 @@ class LocalJournal:
         disk: Disk | None = None,
         probe: Probe = no_probe,
         segment_size: int = SEGMENT_SIZE,
+        room: DiskRoom | None = None,
         still_held: Callable[[], None] = lambda: None,
     ) -> None:
         self.doubt: str | None = None
@@ -85,6 +89,7 @@ class LocalJournal:
         self._lives = {epoch: secrets.randbits(64)}
         self._disk = disk or Disk()
         self._at = probe
+        self._room = room or DiskRoom()
         self._size = segment_size
         self._fd = -1
         self._segment = -1
@@ -120,6 +125,8 @@ class LocalJournal:
     def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
         if self.doubt is not None:
             raise self._lost or StorageRefused(IN_DOUBT, self.doubt)
+        if self._room.sealed:
+            self._room.check_open("the journal")
         directory = encode_directory(self._previous, list(frames))
         total = HEADER_SIZE + len(directory) + sum(map(len, payloads))
         if self._fd < 0 or self._synced[1] + total >= self._capacity:
@@ -185,12 +192,18 @@ class LocalJournal:
     def _set_free(self, path: str, *, aside: bool) -> None:
         if aside:
             self._disk.rename(path, str(self._directory / f"aside-{os.path.basename(path)}"))
-        elif len(self._spares) < _SPARES and os.path.getsize(path) == self._size:
+        elif not self._room.full and len(self._spares) < _SPARES and os.path.getsize(path) == self._size:
             spare = self._spare_path()
             self._disk.rename(path, spare)
             self._spares.append(spare)
         else:
             self._disk.unlink(path)
+
+    def give_back(self) -> None:
+        """One empty segment stays: what makes room is journaled, too."""
+        with self._lock:
+            while len(self._spares) > 1:
+                self._disk.unlink(self._spares.pop())
 
     def close(self, *, empty: bool) -> None:
         if self._settler is not None:
@@ -210,7 +223,7 @@ class LocalJournal:
         """Have zero-filled files ready before they are needed, off the acknowledgement path."""
         while True:
             with self._lock:
-                if len(self._spares) >= _AHEAD:
+                if len(self._spares) >= _AHEAD or self._room.full:
                     return
                 path = self._spare_path()
             try:
@@ -229,7 +242,8 @@ class LocalJournal:
             self._disk.sync_data(self._fd)
         except OSError as error:
             self._take_back(position, error)
-            raise StorageRefused("the journal", error) from error
+            self._room.refused(error)
+            raise refusal_of("the journal", error) from error
         self._at("journal.synced")
 
     def _take_back(self, position: int, cause: OSError) -> None:
@@ -310,7 +324,7 @@ class LocalJournal:
         try:
             if spare is None:
                 spare = self._spare_path()
-                size = max(min(size, _UNPREPARED_SIZE), wanted + 1)
+                size = max(min(size, _SCARCE_SIZE if self._room.full else _UNPREPARED_SIZE), wanted + 1)
                 self._fill(spare, size)
             self._disk.rename(spare, path)
             self._at("journal.renamed")
@@ -321,7 +335,8 @@ class LocalJournal:
             for half_made in (spare, path):
                 with suppress(OSError):
                     self._disk.unlink(str(half_made))
-            raise StorageRefused("a new journal segment", error) from error
+            self._room.refused(error)
+            raise refusal_of("a new journal segment", error) from error
         if self._fd >= 0:
             self._close_quietly(self._fd)
             with self._lock:
@@ -422,3 +437,14 @@ class LocalJournal:
     def _spare_path(self) -> str:
         self._spare_names += 1
         return str(self._directory / f"spare-{self._epoch:010d}-{self._spare_names:06d}")
+
+
+def delete_spares(directory: Path, disk: Disk) -> bool:
+    """For whoever holds a root that no journal is open of: let go of its empty segments; whether there were any."""
+    deleted = False
+    with suppress(FileNotFoundError):
+        for name in os.listdir(directory):
+            if name.startswith("spare-"):
+                disk.unlink(str(directory / name))
+                deleted = True
+    return deleted

@@ -62,6 +62,9 @@ class MemoryJournal:
         if aside and group is not None:
             self.aside[segment] = group
 
+    def give_back(self) -> None:
+        """Nothing is kept for that."""
+
     def close(self, *, empty: bool) -> None:
         if empty:
             self._groups.clear()

@@ -181,6 +181,9 @@ class ObjectJournal:
             self._deleting = True
         self._threads.submit(self._delete_released)
 
+    def give_back(self) -> None:
+        """Nothing is kept for that."""
+
     def close(self, *, empty: bool) -> None:
         self._threads.shutdown(wait=True, cancel_futures=not empty)
         if empty and self._lost is None:

@@ -75,6 +75,10 @@ class Journal(Protocol):
         """
         ...
 
+    def give_back(self) -> None:
+        """There is hardly any room: let go of what is only kept to be quick."""
+        ...
+
     def close(self, *, empty: bool) -> None:
         """Stop. `empty` says that everything is in the tables: then nothing of the journal stays."""
         ...

@@ -81,5 +81,8 @@ class ReadJournal:
     def release(self, segment: tuple[int, int], *, aside: bool = False) -> None:
         """It is not ours to release."""
 
+    def give_back(self) -> None:
+        """Nothing is kept for that."""
+
     def close(self, *, empty: bool) -> None:
         """There is nothing to close."""

@@ -17,7 +17,8 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log.disk import Disk, Probe, make_directories, no_probe
-from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.disk_room import DiskRoom
+from delta_log.errors import OutcomeUnknown, StorageRefused, refusal_of
 from delta_log.file_modes import FILE_MODE
 from delta_log.pauses import with_pauses
 from delta_log.stores.protocol import Blob, Entry
@@ -46,8 +47,11 @@ _SURELY_NOT: Final = frozenset(
 class LocalStore:
     """Blobs are written aside, synced, then given their name, and the directory that names them is synced."""
 
-    def __init__(self, root: Path, *, disk: Disk | None = None, probe: Probe = no_probe) -> None:
+    def __init__(
+        self, root: Path, *, disk: Disk | None = None, probe: Probe = no_probe, room: DiskRoom | None = None
+    ) -> None:
         self._root = root.absolute()
+        self._room = room or DiskRoom()
         self._disk = disk or Disk()
         self._at = probe
         self._life = uuid.uuid4().hex
@@ -70,6 +74,7 @@ class LocalStore:
                 return False
             except OSError as error:
                 self._forget(target.parent)
+                self._room.refused(error)
                 raise _said_no_or_nothing(path, error) from error
             self._at("store.linked")
             self._sync_name(target)
@@ -88,6 +93,7 @@ class LocalStore:
         except OSError as error:
             self._discard(staged)
             self._forget(target.parent)
+            self._room.refused(error)
             raise _said_no_or_nothing(path, error) from error
         self._at("store.renamed")
         self._sync_name(target)
@@ -161,6 +167,7 @@ class LocalStore:
 
     def _stage(self, path: str, parts: Iterable[Blob]) -> tuple[str, int]:
         """A synced file aside of every table, so that no reader can list it, and its size."""
+        self._room.check_open(path)
         staged = self._root / STAGING / self._fresh_name()
         try:
             self._prepare(staged.parent)
@@ -169,7 +176,8 @@ class LocalStore:
         except OSError as error:
             self._forget(staged.parent)
             self._discard(str(staged))
-            raise StorageRefused(path, error) from error
+            self._room.refused(error)
+            raise refusal_of(path, error) from error
         except _PartsFailedError as failed:
             self._discard(str(staged))
             raise failed.why from None
@@ -246,19 +254,25 @@ def _told_apart(parts: Iterable[Blob]) -> Iterator[Blob]:
 
 def _said_no_or_nothing(path: str, error: OSError) -> StorageRefused | OutcomeUnknown:
     """Of a name that could not be given: whether that is sure."""
-    return StorageRefused(path, error) if error.errno in _SURELY_NOT else OutcomeUnknown(path, error)
+    return refusal_of(path, error) if error.errno in _SURELY_NOT else OutcomeUnknown(path, error)
 
 
-def delete_leftovers(root: Path, now_ms: int) -> None:
-    """Delete what a crash left staged, if it is so old that it cannot be anybody's work in progress."""
+def delete_leftovers(root: Path, now_ms: int, *, after_ms: int = LEFTOVER_MS) -> bool:
+    """Delete what a crash left staged, if it is so old that it cannot be anybody's work in progress; whether it was.
+
+    With a shorter time it may be: then that work is refused, and done again.
+    """
+    deleted = False
     with suppress(OSError), os.scandir(root / STAGING) as found:
         for item in found:
-            if now_ms - item.stat().st_mtime_ns // 1_000_000 <= LEFTOVER_MS:
+            if now_ms - item.stat().st_mtime_ns // 1_000_000 <= after_ms:
                 continue
+            deleted = True
             if item.is_dir():
                 shutil.rmtree(item.path, ignore_errors=True)
             else:
                 os.unlink(item.path)
+    return deleted
 
 
 @contextmanager
@@ -269,4 +283,4 @@ def _said_plainly(path: str) -> Generator[None]:
     except _ABSENT as error:
         raise FileNotFoundError(path) from error
     except OSError as error:
-        raise StorageRefused(path, error) from error
+        raise refusal_of(path, error) from error

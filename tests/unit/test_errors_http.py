@@ -53,6 +53,7 @@ ROWS: list[tuple[LakelogError, int, int, dict[str, Any]]] = [
     (errors.Closed(), 503, 503, NOT_AGAIN),
     (errors.DecidedInVain("a test"), 503, 503, AGAIN),
     (errors.StorageRefused("the journal", "full"), 503, 50303, AGAIN),
+    (errors.DiskFull("the journal", "no space left on device"), 503, 50310, AGAIN),
     (errors.NotARoot("r", "it holds something else"), 503, 503, NOT_AGAIN),
     (errors.Corruption("f", "checksum"), 503, 50304, NOT_AGAIN),
     (errors.PlanOutdated("t", "moved"), 503, 50305, AGAIN),

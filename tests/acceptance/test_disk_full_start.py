@@ -1,0 +1,177 @@
+"""A server that was killed on a full disk: it starts, serves what is there, and room is made by what only it can do."""
+
+from __future__ import annotations
+
+import base64
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from delta_log.operators import check
+from tests.architecture.project_files import ROOT
+from tests.support.serving import DEADLINE_S, Server, environment, serving, wait_for
+from tests.support.small_disk import fill, small_disk
+
+BINARY = "application/vnd.kafka.binary.v2+json"
+JSON = {"Content-Type": BINARY}
+SIZE = 40_000
+#: What leaves a table is deleted a hundred commits later.
+TOPIC = {"lakelog.commit.interval.ms": 100, "lakelog.history.commits": 100, "file.delete.delay.ms": 0}
+NOT_NOW = 50310
+#: A 32nd of the disk.
+BALLAST = 2 * 1024 * 1024
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", megabytes=64) as place:
+        yield place
+
+
+def produce(server: Server, number: int, topic: str = "orders") -> httpx.Response:
+    value = base64.b64encode(b"%06d" % number + random.Random(number).randbytes(SIZE)).decode()
+    body: dict[str, Any] = {"records": [{"value": value, "partition": 0}]}
+    return httpx.post(f"{server.url}/topics/{topic}", json=body, headers=JSON)
+
+
+def read(server: Server, topic: str = "orders", offset: int = 0) -> list[int]:
+    """The numbers of all records from an offset on, a page at a time."""
+    found: list[int] = []
+    while True:
+        query = {"offset": offset + len(found), "max_bytes": 500_000}
+        url = f"{server.url}/topics/{topic}/partitions/0/records"
+        answer = httpx.get(url, params=query, headers={"Accept": BINARY})
+        assert answer.status_code == 200, answer.text
+        part = answer.json()
+        if not part:
+            return found
+        found += [int(base64.b64decode(record["value"])[:6]) for record in part]
+
+
+def produce_until_refused(server: Server, stored: list[int]) -> httpx.Response:
+    while (answer := produce(server, len(stored))).status_code == 200:
+        assert answer.json()["offsets"][0]["offset"] == len(stored)
+        stored.append(len(stored))
+        assert len(stored) < 4000
+    assert (answer.status_code, answer.json()["outcome"]) == (503, "not_attempted"), answer.text
+    return answer
+
+
+def test_a_server_killed_on_a_full_disk_starts_again_and_again_reads_and_refuses_writes(disk: Path):
+    """Others take what it gives back: in the end nothing of the ballast is left, and it starts all the same."""
+    stored: list[int] = []
+    with serving(disk / "root", auto_create_topics=True, topic_defaults=TOPIC) as server:
+        while len(stored) < 20:
+            assert produce(server, len(stored)).status_code == 200
+            stored.append(len(stored))
+        fill(disk)
+        produce_until_refused(server, stored)
+        server.kill()
+    left: list[int] = []
+    while not left or left[-1]:
+        fill(disk)
+        left.append(held(disk))
+        with serving(disk / "root", topic_defaults=TOPIC) as server:
+            assert read(server) == stored
+            fill(disk)
+            refused = produce_until_refused(server, stored)
+            assert refused.json()["error_code"] == NOT_NOW, refused.text
+            assert "retry-after" in refused.headers
+            assert httpx.get(f"{server.url}/topics").json() == ["orders"]
+            assert read(server) == stored
+            server.kill()
+        assert len(left) < 40
+    assert left == sorted(left, reverse=True)
+    (disk / "ballast").unlink()
+    with serving(disk / "root", topic_defaults=TOPIC) as server:
+        assert read(server) == stored
+        assert produce(server, len(stored)).status_code == 200
+        wait_for(lambda: held(disk), "the ballast")
+    assert check(disk / "root").exit_code == 0
+
+
+@pytest.mark.parametrize("way", ["delete records", "retention"])
+def test_what_makes_room_goes_on_after_a_kill_on_a_full_disk_and_writes_come_back_by_themselves(disk: Path, way: str):
+    stored: list[int] = []
+    with serving(disk / "root", auto_create_topics=True, topic_defaults=TOPIC) as server:
+        while len(stored) < 200:
+            assert produce(server, len(stored)).status_code == 200
+            stored.append(len(stored))
+        wait_for(lambda: held(disk) == BALLAST, "the ballast")
+        fill(disk)
+        produce_until_refused(server, stored)
+        server.kill()
+    fill(disk)
+    with serving(disk / "root", auto_create_topics=True, topic_defaults=TOPIC) as server:
+        fill(disk)
+        produce_until_refused(server, stored)
+        assert produce(server, 0, topic="another").json()["error_code"] == NOT_NOW
+        for action in (commit_offset, change_a_setting):
+            answer = action(server, 3)
+            assert answer.status_code in (200, 204), answer.text
+        assert 0 < held(disk) < BALLAST
+        begin = {"delete records": delete_records, "retention": run_retention}[way](server, disk)
+        for number in range(101):  # so many commits later the history does not need the files any more
+            assert change_a_setting(server, 1000 + number).status_code == 204
+        taken = wait_for(lambda: try_to_produce(server, stored), "a request that is taken again")
+        assert taken == len(stored) - 1
+        wait_for(lambda: held(disk) == BALLAST, "the ballast as it was")
+        assert read(server, offset=begin) == stored[begin:]
+        assert produce(server, 0, topic="another").status_code == 200
+    with serving(disk / "root", topic_defaults=TOPIC) as server:
+        assert read(server, offset=begin) == stored[begin:]
+    assert check(disk / "root").exit_code == 0
+
+
+def try_to_produce(server: Server, stored: list[int]) -> int | None:
+    """The offset of the next record, where it is taken."""
+    answer = produce(server, len(stored))
+    if answer.status_code != 200:
+        assert (answer.status_code, answer.json()["outcome"]) == (503, "not_attempted"), answer.text
+        return None
+    stored.append(len(stored))
+    return int(answer.json()["offsets"][0]["offset"])
+
+
+def delete_records(server: Server, _: Path) -> int:
+    url = f"{server.url}/topics/orders/partitions/0/records:delete"
+    answer = httpx.post(url, json={"before_offset": 190})
+    assert answer.status_code == 200, answer.text
+    return 190
+
+
+def run_retention(server: Server, disk: Path) -> int:
+    """By the job, beside the server."""
+    assert alter(server, "retention.bytes", 10 * SIZE).status_code == 204
+    command = [sys.executable, "-m", "lakelog", "jobs", "run", "retention", "--data", str(disk / "root"), "--all"]
+    subprocess.run([*command, "--engine", "local"], check=True, cwd=ROOT, env=environment(), timeout=DEADLINE_S)
+    url = f"{server.url}/topics/orders/partitions/0/offsets"
+    first = wait_for(lambda: httpx.get(url).json()["beginning_offset"], "a log start that the server knows of")
+    assert 150 < first < 200
+    return int(first)
+
+
+def commit_offset(server: Server, offset: int) -> httpx.Response:
+    body = {"offsets": [{"topic": "orders", "partition": 0, "next_offset": offset}]}
+    return httpx.put(f"{server.url}/groups/readers/offsets", json=body)
+
+
+def change_a_setting(server: Server, value: int) -> httpx.Response:
+    return alter(server, "max.message.bytes", 1_000_000 + value)
+
+
+def alter(server: Server, name: str, value: int) -> httpx.Response:
+    cluster = httpx.get(f"{server.url}/v3/clusters").json()["data"][0]["cluster_id"]
+    url = f"{server.url}/v3/clusters/{cluster}/topics/orders/configs/{name}"
+    return httpx.put(url, json={"value": str(value)})
+
+
+def held(disk: Path) -> int:
+    """What the ballast holds."""
+    return sum(path.stat().st_size for path in (disk / "root" / "journal").glob("ballast-*"))
