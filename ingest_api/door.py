@@ -24,6 +24,7 @@ UNTYPED: Final = 41501
 _FIELDS: Final = FIELDS | {b"host", b"content-length", b"transfer-encoding"}
 _FORM: Final = "application/x-www-form-urlencoded"
 _SHOWN: Final = 100
+_MOST_TYPES: Final = 64
 
 
 class Door:
@@ -33,15 +34,39 @@ class Door:
         self._origins = settings.cors_origins
         self._proxies = settings.trusted_proxies
         self._hosts = hosts
+        #: Content types as they are sent of which it is known that a route takes them; bounded.
+        self._types: set[bytes] = set()
 
     def admit(self, operation: Operation, scope: Scope) -> None:
         """Refuse a request before its operation acts."""
-        fields = _gather(scope["headers"])
+        headers = scope["headers"]
+        fields = dict(headers)
+        if (
+            len(fields) < len(headers)
+            or fields.get(b"host") not in self._hosts.met
+            or self._proxies
+            or not (operation.reads or self._is_plain(fields))
+        ):
+            self._judge(operation, scope, _gather(headers))
+
+    def _is_plain(self, fields: Fields) -> bool:
+        """A request as programs send it: the short way to the same decision."""
+        if b"origin" in fields or b"sec-fetch-site" in fields:
+            return False
+        media = fields.get(b"content-type")
+        if media is not None:
+            return media in self._types
+        has_body = b"content-length" in fields or b"transfer-encoding" in fields
+        return not has_body and not looks_like_browser(fields)
+
+    def _judge(self, operation: Operation, scope: Scope, fields: Fields) -> None:
         if not operation.under_any_name:
             self._check_host(scope, fields)
         if not operation.reads:
             check_page(scope["method"], fields, lambda: self._address(scope), self._origins)
             check_type(operation, fields)
+            if len(self._types) < _MOST_TYPES and is_known(media_type(fields)):
+                self._types.add(fields[b"content-type"])
 
     def serves(self, scope: Scope) -> bool:
         """Whether a request came under a name of this server."""

@@ -45,7 +45,8 @@ class Hosts:
     def __init__(self, own: Iterable[str] = (), advertised: Iterable[str] = ()) -> None:
         self._any = ANY in advertised
         self._names = frozenset({_LOCAL, *map(_plain, own), *map(_plain, advertised)})
-        self._served: set[bytes] = set()
+        #: Spellings that were served before; bounded.
+        self.met: set[bytes] = set()
 
     def learn(self, own: Iterable[str]) -> None:
         """Add names. Called by any thread."""
@@ -53,12 +54,12 @@ class Hosts:
 
     def serves(self, given: bytes) -> bool:
         """Whether the value of a Host field names this server."""
-        if given in self._served:
+        if given in self.met:
             return True
         if not self._is_served(given):
             return False
-        if len(self._served) < _MOST:
-            self._served.add(given)
+        if len(self.met) < _MOST:
+            self.met.add(given)
         return True
 
     def _is_served(self, given: bytes) -> bool:

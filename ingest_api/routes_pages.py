@@ -1,24 +1,42 @@
-"""What a browser is shown: the page of all routes, and the document that it is made from."""
+"""The page of all routes, for people with a browser, and the document that it is made from.
+
+The page is of this project alone: nothing is loaded from elsewhere, so that its policy can forbid everything else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from fastapi.openapi.docs import get_swagger_ui_html
 
-from ingest_api.call import Call, Reply
+from ingest_api.call import JSON, Call, Header, Reply
 from ingest_api.openapi import document
 from ingest_api.operations import Operation
 
 VERSION: Final = "2.0"
-_HTML: Final = b"text/html; charset=utf-8"
+_FILES: Final = Path(__file__).parent / "page"
+HTML: Final = b"text/html; charset=utf-8"
+_POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+#: Of every answer that a browser shows as a page: no script or style but this server's own files, and in no frame.
+PAGE_HEADERS: Final[tuple[Header, ...]] = (
+    (b"content-security-policy", _POLICY),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+_FRESH: Final[tuple[Header, ...]] = ((b"cache-control", b"no-cache"),)
+#: A browser resolves the links of the page without the slash at its end.
+_WITHOUT_SLASH: Final[tuple[Header, ...]] = ((b"location", b"../docs"),)
 
 
 def operations(described: Sequence[Operation]) -> list[Operation]:
-    """The routes of this module: of a document that describes these others."""
+    """The routes of this module; those `described` are in the document."""
 
     @cache
     def written() -> bytes:
@@ -26,16 +44,34 @@ def operations(described: Sequence[Operation]) -> list[Operation]:
 
     async def openapi(call: Call) -> Reply:
         call.query(())
-        return Reply(body=written())
+        return Reply(200, written(), JSON, _FRESH)
 
     async def page(call: Call) -> Reply:
         call.query(())
-        return Reply(
-            body=bytes(get_swagger_ui_html(openapi_url="/openapi.json", title="lakelog").body), content_type=_HTML
-        )
+        if call.scope["raw_path"].endswith(b"/"):
+            return Reply(308, b"", b"", _WITHOUT_SLASH)
+        return Reply(200, _read("index.html"), HTML, (*PAGE_HEADERS, *_FRESH))
 
-    return [_shown("/openapi.json", "openapi", openapi), _shown("/docs", "docs", page)]
+    return [
+        _of_page("/openapi.json", "openapi", openapi),
+        _of_page("/docs", "docs", page),
+        _of_page("/docs/page.js", "docs_script", _file("page.js", b"text/javascript; charset=utf-8")),
+        _of_page("/docs/page.css", "docs_style", _file("page.css", b"text/css; charset=utf-8")),
+    ]
 
 
-def _shown(path: str, name: str, act: Callable[[Call], Any]) -> Operation:
+def _of_page(path: str, name: str, act: Callable[[Call], Coroutine[Any, Any, Reply]]) -> Operation:
     return Operation("GET", path, name, "For browsers", act, "pages", (), reads=True, listed=False)
+
+
+def _file(name: str, content_type: bytes) -> Callable[[Call], Coroutine[Any, Any, Reply]]:
+    async def give(call: Call) -> Reply:
+        call.query(())
+        return Reply(200, _read(name), content_type, _FRESH)
+
+    return give
+
+
+@cache
+def _read(name: str) -> bytes:
+    return (_FILES / name).read_bytes()

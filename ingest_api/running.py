@@ -213,6 +213,7 @@ class Serving:
             access_log=False,
             proxy_headers=False,  # a layer around every request; routes that need them read them
             server_header=False,
+            headers=[("x-content-type-options", "nosniff")],  # of every answer, rendered once a second with the date
             # It waits for so many seconds, and takes parts of them.
             timeout_graceful_shutdown=self._settings.drain_timeout_ms / _MS * _FOR_REQUESTS,  # pyright: ignore[reportArgumentType]
         )

@@ -46,4 +46,4 @@ def test_what_is_remembered_has_a_bound():
     for number in range(2000):
         assert hosts.serves(b"h%d.localhost" % number)
         assert not hosts.serves(b"h%d.example" % number)
-    assert len(hosts._served) <= 256
+    assert len(hosts.met) <= 256
