@@ -9,6 +9,7 @@ import os
 import resource
 import socket
 from typing import Final
+from urllib.parse import quote
 
 _BACKLOG: Final = 2048
 
@@ -37,6 +38,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 def url_of(listener: socket.socket) -> str:
     """How a program on this machine reaches it."""
+    if listener.family == socket.AF_UNIX:
+        return f"http+unix://{quote(listener.getsockname(), safe='')}"
     address, port = listener.getsockname()[:2]
     if ipaddress.ip_address(address).is_unspecified:
         address = "::1" if ":" in address else "127.0.0.1"
@@ -44,6 +47,9 @@ def url_of(listener: socket.socket) -> str:
 
 
 def is_loopback(listener: socket.socket) -> bool:
+    """Whether no other machine reaches it."""
+    if listener.family == socket.AF_UNIX:
+        return True
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 

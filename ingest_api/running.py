@@ -33,6 +33,7 @@ from ingest_api.opening import Opened, close_groups, open_all, open_log_of, wire
 from ingest_api.read_room import ReadRoom
 from ingest_api.settings import ServerSettings
 from ingest_api.tier import Tier
+from ingest_api.unix_sockets import for_own_user, listening_at
 from ingest_api.watch import Watch
 from ingest_api.wire import WireCounts, protocol_class
 from ingest_api.wire.asgi import App
@@ -73,8 +74,9 @@ def serve(
 ) -> int:
     """Run a server until it is told to stop; returns the exit code. Raises what kept it from starting."""
     keep_freed_memory()
-    listener = listen(settings.host, settings.port)
-    with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    place = settings.unix_socket
+    listening = listening_at(place) if place else listen(settings.host, settings.port)
+    with listening as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(Serving(settings, listener, announce, make_app, open_log or open_log_of).run())
 
 
@@ -202,10 +204,11 @@ class Serving:
         return FAILED
 
     def _uvicorn_config(self) -> uvicorn.Config:
+        protocol = protocol_class(wire_limits(self._settings), self._counts)
         return uvicorn.Config(
             self._gate,
             loop="uvloop",
-            http=protocol_class(wire_limits(self._settings), self._counts),
+            http=for_own_user(protocol) if self._listener.family == socket.AF_UNIX else protocol,
             ws="none",
             lifespan="off",
             interface="asgi3",

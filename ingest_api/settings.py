@@ -13,7 +13,17 @@ from typing import Any, Final, Literal
 from consumer_groups.upkeep import OFFSETS_RETENTION_MS
 from delta_log import topic_settings
 from delta_log.topic_settings import INT64_MAX, OneOf, Whole
-from ingest_api.settings_checks import Check, Flag, Functions, Hosts, Networks, Options, Origins, Text
+from ingest_api.settings_checks import (
+    Check,
+    Flag,
+    Functions,
+    Hosts,
+    Networks,
+    Options,
+    Origins,
+    SocketPath,
+    Text,
+)
 
 _MIB: Final = 1024 * 1024
 _DAY_MS: Final = 86_400_000
@@ -98,6 +108,8 @@ class ServerSettings:
         doc="The address to listen on. There is no authentication yet: whoever reaches it may do everything.")
     port: int = _row(8082, Whole(0, 65_535), group=_PLACE, metavar="PORT",
         doc="The port to listen on; 0 takes a free one and says which.")
+    unix_socket: str = _row("", SocketPath(), group=_PLACE, metavar="PATH",
+        doc="A Unix socket to listen on instead of host and port, with the mode 0600: for the server's own user alone.")
 
     auto_create_topics: bool = _row(False, Flag(), group=_TOPICS, metavar="true|false",  # noqa: FBT003
         doc="Make a topic when somebody produces to one that is not there.")

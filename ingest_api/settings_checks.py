@@ -46,6 +46,22 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class SocketPath:
+    """A path that fits into the address of a socket, on any system."""
+
+    most: int = 103
+
+    def __call__(self, given: object) -> str | None:
+        if given == "":
+            return ""
+        fits = isinstance(given, str) and _LINE.fullmatch(given) and len(given.encode(errors="replace")) <= self.most
+        return given if fits and isinstance(given, str) else None
+
+    def __str__(self) -> str:
+        return f"a path of at most {self.most} bytes, or nothing"
+
+
+@dataclass(frozen=True, slots=True)
 class Origins:
     """A list, or its members with commas between them."""
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import httpx
 
 from delta_log.errors import InvalidRequest, NotAvailable
+from jobs.addresses import client_options
 from jobs.source.asking import LATER, PAUSE_S, SLOW_S, message_of
 from jobs.source.positions import Positions, TopicPartition
 
@@ -65,10 +66,7 @@ class Groups:
     def __init__(self, url: str, patience_s: float = _PATIENCE_S) -> None:
         self.url = url
         self._patience_s = patience_s
-        # Where nothing is encrypted nobody's certificates need be read.
-        self._client = httpx.Client(
-            base_url=url, timeout=min(SLOW_S, patience_s), verify=url.lower().startswith("https:")
-        )
+        self._client = httpx.Client(**client_options(url), timeout=min(SLOW_S, patience_s))
 
     def close(self) -> None:
         self._client.close()

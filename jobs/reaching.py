@@ -1,8 +1,9 @@
 """How a job that appends reaches a server: the one that was named, or one of its own for as long as the job runs.
 
 Everything that appends to a root goes through who owns it. With no server named the job starts one, as a process of its
-own that takes the root, is refused where another has it, and ends with the job, however that ends. It knows the command
-line of `lakelog serve`, and nothing of what the job wants of a server. Others may have one, too.
+own that takes the root, is refused where another has it, and ends with the job, however that ends. It listens on a Unix
+socket in a folder that the job's user alone may enter: no other user of the machine, and no web page, reaches it. It
+knows the command line of `lakelog serve`, and nothing of what the job wants of a server. Others may have one, too.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import IO, Final
 
 from delta_log.errors import InvalidRequest, NotAvailable, RootInUse
 from delta_log.roots import as_root, open_root, read_topic_defaults
+from jobs.socket_folder import socket_folder
 
 __all__ = ["OwnServer", "check_url", "plan_command", "reached", "running_server"]
 
-_URL: Final = re.compile(r"https?://[^\s,]+", re.IGNORECASE)
-_LISTENS: Final = re.compile(r"listens on (http://\S+)")
+_URL: Final = re.compile(r"https?://[^\s,]+|http\+unix://%2F[^\s,/]+/?", re.IGNORECASE)
+_LISTENS: Final = re.compile(r"listens on (http\S*://\S+)")
 _READY: Final = "ready"
 #: What a server cannot do without, of what only `lakelog[server]` brings.
 _PARTS: Final = ("lakelog", "fastapi", "uvicorn", "deltalake")
@@ -50,8 +53,12 @@ def reached(root: str | None, server: str | None) -> Generator[str]:
             f"no server is named by --server, and for one of its own the job needs what lakelog[server] brings: "
             f"{', '.join(missing)}"
         )
-    command = plan_command(*_look_at(root))
-    with tempfile.TemporaryFile("w+") as log, running_server(command, log, "the job's own server") as own:
+    place = _look_at(root)
+    with (
+        socket_folder() as unix_socket,
+        tempfile.TemporaryFile("w+") as log,
+        running_server(plan_command(*place, unix_socket), log, "the job's own server") as own,
+    ):
         yield own.url
 
 
@@ -62,8 +69,8 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def plan_command(location: str, topic_defaults: Mapping[str, object]) -> list[str]:
-    """The server of a job: for this machine alone, and with what the last owner gave to topics by default.
+def plan_command(location: str, topic_defaults: Mapping[str, object], unix_socket: Path) -> list[str]:
+    """The server of a job: for this user alone, and with what the last owner gave to topics by default.
 
     It lets no offsets of groups expire: how long they are kept is for whoever runs servers to say.
     """
@@ -71,8 +78,7 @@ def plan_command(location: str, topic_defaults: Mapping[str, object]) -> list[st
     settings = {
         "--data": location,
         "--memory": False,
-        "--host": "127.0.0.1",
-        "--port": 0,
+        "--unix-socket": str(unix_socket),
         "--log-level": "warning",
         "--access-log": "off",
         "--drain-timeout-ms": _STOP_WITHIN_MS,

@@ -108,8 +108,11 @@ def _plan_lines(name: str, plans: Sequence[RetentionPlan], stale: Sequence[Stale
 def _server_ms(url: str) -> int:
     import httpx  # noqa: PLC0415 - only who names a server needs it
 
+    from jobs.addresses import client_options  # noqa: PLC0415 - likewise
+
     try:
-        date = httpx.get(f"{url.rstrip('/')}/healthz", timeout=_ANSWER_S).headers["date"]
+        with httpx.Client(**client_options(url), timeout=_ANSWER_S) as client:
+            date = client.get("/healthz").headers["date"]
         return round(parsedate_to_datetime(date).timestamp() * 1000)
     except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError) as error:
         raise NotAvailable(f"the server at {url} does not say what time it is ({error})") from error

@@ -18,6 +18,8 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _AGENT: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+#: A Unix socket, its absolute path as one part of a URL.
+_UNIX: Final = re.compile(r"http\+unix://%2F[^\s/?#\x00-\x1f]+/?", re.IGNORECASE)
 _MOST_AGENT: Final = 255
 #: Settings of Kafka's clients that are not there yet, and what to do without.
 _NOT_YET: Final = {
@@ -114,12 +116,14 @@ class Address(NamedTuple):
 
     @property
     def allowed(self) -> str:
-        return "one URL, such as http://localhost:8082, or one host:port"
+        return "one URL, such as http://localhost:8082 or http+unix://%2Frun%2Flakelog.sock, or one host:port"
 
     def read(self, given: object) -> str:
         if not isinstance(given, str) or "," in given or not given.strip():
             raise ValueError(self.allowed)
         url = given.strip() if "://" in given else f"http://{given.strip()}"
+        if _UNIX.fullmatch(url):
+            return url.rstrip("/")
         try:
             parts = urlsplit(url)
             port = parts.port

@@ -57,7 +57,7 @@ def put_tables(page: str, tables: str) -> str:
 
 
 def _table_row(setting: Setting) -> str:
-    default = "none" if setting.default == () else f"`{_plain(setting.default)}`"
+    default = "none" if setting.default in ((), "") else f"`{_plain(setting.default)}`"
     allowed = str(setting.check).replace("|", "\\|")
     return f"| `{setting.name}` | {default} | {allowed} | {setting.doc} |"
 

@@ -5,7 +5,6 @@ It knows sockets, and ASGI as the way to an app. It must not know routes, the lo
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -14,14 +13,14 @@ from ingest_api.wire.limits import WireLimits
 from ingest_api.wire.protocol import Connection
 from ingest_api.wire.shared import Wire
 
-__all__ = ["WireCounts", "WireLimits", "protocol_class"]
+__all__ = ["Connection", "WireCounts", "WireLimits", "protocol_class"]
 
 
 def protocol_class(
     limits: WireLimits | None = None,
     counts: WireCounts | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> type[asyncio.Protocol]:
+) -> type[Connection]:
     """What `uvicorn.Config(http=…)` takes: one class per server, as the class holds what its connections share."""
     shared = Wire(limits or WireLimits(), counts or WireCounts(), clock)
 

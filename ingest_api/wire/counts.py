@@ -17,7 +17,7 @@ class WireCounts:
     bytes_out: int = 0
     #: Requests and connections that were answered by the wire itself, by the reason of their fault.
     refused: Counter[str] = field(default_factory=Counter[str])
-    #: Connections that the wire ended otherwise: idle, write_stall, unfinished, crowd.
+    #: Connections that the wire ended otherwise: idle, write_stall, unfinished, crowd, other_user.
     cut: Counter[str] = field(default_factory=Counter[str])
     #: Requests whose app failed.
     failed: int = 0

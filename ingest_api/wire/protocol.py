@@ -160,6 +160,11 @@ class Connection(asyncio.Protocol):
             self._counts.cut["linger" if self._outlet.lingering else "idle"] += 1
             self._outlet.close()
 
+    # What a stricter protocol calls.
+
+    def cut_off(self, reason: str) -> None:
+        self._abort(reason)
+
     # What the exchange calls.
 
     @property

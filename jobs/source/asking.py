@@ -16,6 +16,7 @@ import httpx
 import pyarrow as pa
 
 from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
+from jobs.addresses import client_options
 from jobs.source.errors import NotReadable, UnknownPartition, UnknownTopics
 from jobs.source.positions import Range
 from lakelog.foundation.arrow_stream import ArrowStream, Coming, Limits
@@ -61,12 +62,8 @@ class Asking:
     def __init__(self, url: str, patience_ms: int) -> None:
         self.url = url
         self._patience_s = patience_ms / 1000
-        # Where nothing is encrypted nobody's certificates need be read, which takes longer than a request.
         self._client = httpx.Client(
-            base_url=url,
-            timeout=min(SLOW_S, self._patience_s),
-            headers={"Accept-Encoding": "identity"},
-            verify=url.lower().startswith("https:"),
+            **client_options(url), timeout=min(SLOW_S, self._patience_s), headers={"Accept-Encoding": "identity"}
         )
 
     def close(self) -> None:

@@ -9,7 +9,8 @@ from typing import Final
 from jobs.source.errors import InvalidOption
 
 _MOST: Final = (1 << 63) - 1
-_URL: Final = re.compile(r"https?://[^\s,]+", re.IGNORECASE)
+#: The second is a Unix socket, its absolute path as one part of a URL.
+_URL: Final = re.compile(r"https?://[^\s,]+|http\+unix://%2F[^\s,/]+/?", re.IGNORECASE)
 _DELAY: Final = re.compile(r"(\d{1,12})\s*([a-z]*)")
 _UNITS_MS: Final = {
     "": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         _stopping(),
         _folder() as folder,
         tempfile.TemporaryFile("w+") as log,
-        running_server(plan_command(str(folder / "data"), {}), log, "the demo's server") as server,
+        running_server(plan_command(str(folder / "data"), {}, folder / "server"), log, "the demo's server") as server,
     ):
         with Load(server.url, args.rate) as load:
             if args.output == "text":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from lakelog.terminal.curl import curl_of
+
 __all__ = [
     "GROUP",
     "HEADINGS",
@@ -59,6 +61,7 @@ def make_sample(second: int, before: Counts, now: Counts, look: Look) -> Sample:
 
 def show_beginning(url: str, folder: str, *, in_memory: bool) -> str:
     where = "in memory" if in_memory else "on disk"
+    curl, base = curl_of(url)
     return "\n".join(
         [
             f"A server at {url}; its log is {where}, in {folder}, and goes with it.",
@@ -67,7 +70,7 @@ def show_beginning(url: str, folder: str, *, in_memory: bool) -> str:
             "Try in another terminal:",
             *(f"  lakelog sql '{query}' --server {url}" for query in _SQL),
             f"  lakelog topics describe {TOPIC} --server {url}",
-            f"  curl '{url}/topics/{TOPIC}/partitions/0/records?offset=earliest&max_records=3'",
+            f"  {curl} '{base}/topics/{TOPIC}/partitions/0/records?offset=earliest&max_records=3'",
             "",
             "Ctrl-C ends it.",
             "",

@@ -13,6 +13,7 @@ import httpx
 
 from lakelog import __version__
 from lakelog.commands.doctor_findings import Finding, decide_clock
+from lakelog.transport.addresses import client_options
 
 __all__ = ["decide_java", "decide_runtime", "examine_packages", "examine_server", "examine_spark", "pinned"]
 
@@ -33,7 +34,7 @@ _PACKAGES: Final = (
 def examine_server(url: str, cluster_id: str | None, now_ms: int) -> list[Finding]:
     """Whether it is ready, knows the time, and serves the root that was looked at, if one was."""
     try:
-        with httpx.Client(base_url=url, timeout=_ANSWER_S) as client:
+        with httpx.Client(**client_options(url), timeout=_ANSWER_S) as client:
             ready, root = client.get("/readyz"), client.get("/").json()
             reasons: list[str] = ready.json()["reasons"]
             theirs, running = str(root["cluster_id"]), str(root["version"])

@@ -110,8 +110,11 @@ def _elsewhere(server: str, data: str, why: str) -> Failure:
 def _ask(server: str) -> _Told:
     import httpx
 
+    from lakelog.transport.addresses import client_options
+
     try:
-        said: Any = httpx.get(f"{server.rstrip('/')}/", timeout=_ANSWER_S).json()
+        with httpx.Client(**client_options(server), timeout=_ANSWER_S) as client:
+            said: Any = client.get("/").json()
         return _Told(said["cluster_id"], said["data"])
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Failure(

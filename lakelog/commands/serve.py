@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakelog import __version__
+from lakelog.terminal.curl import curl_of
 from lakelog.terminal.exits import CALLED_WRONGLY, Failure
 from lakelog.terminal.streams import standard_input
 
@@ -133,11 +134,12 @@ class Banner:
         _say(f"lakelog {__version__} listens on {url}", f"  data: {self._data}")
 
     def ready(self, url: str) -> None:
+        curl, url = curl_of(url)
         _say(
             "ready; try:",
-            f"  curl -X PUT {url}/topics/first && \\",
-            f"  curl {url}/topics/first -H 'Content-Type: application/x-ndjson' -d '{{\"hello\": \"world\"}}'",
-            f"  curl '{url}/topics/first/partitions/0/records?offset=earliest'",
+            f"  {curl} -X PUT {url}/topics/first && \\",
+            f"  {curl} {url}/topics/first -H 'Content-Type: application/x-ndjson' -d '{{\"hello\": \"world\"}}'",
+            f"  {curl} '{url}/topics/first/partitions/0/records?offset=earliest'",
             "Ctrl-C stops it.",
         )
 

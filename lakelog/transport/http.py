@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpx
 
 from lakelog import __version__
+from lakelog.transport.addresses import async_client_options, client_options
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome, Request
 
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
@@ -19,7 +20,7 @@ class HttpTransport:
     """`address` is the server's, without a slash at its end."""
 
     def __init__(self, address: str, client_id: str, connections: int) -> None:
-        self._client = httpx.Client(**_options(address, client_id, connections))
+        self._client = httpx.Client(**_headers(client_id), **client_options(address, **_limits(connections)))
 
     def send(self, request: Request) -> Outcome:
         try:
@@ -42,7 +43,7 @@ class HttpTransport:
 
 class AsyncHttpTransport:
     def __init__(self, address: str, client_id: str, connections: int) -> None:
-        self._client = httpx.AsyncClient(**_options(address, client_id, connections))
+        self._client = httpx.AsyncClient(**_headers(client_id), **async_client_options(address, **_limits(connections)))
 
     async def send(self, request: Request) -> Outcome:
         try:
@@ -63,14 +64,12 @@ class AsyncHttpTransport:
         await self._client.aclose()
 
 
-def _options(address: str, client_id: str, connections: int) -> dict[str, Any]:
-    return {
-        "base_url": address,
-        "headers": {"User-Agent": f"{client_id} lakelog/{__version__}", "Accept-Encoding": "identity"},
-        "limits": httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-        # Where nothing is encrypted nobody's certificates need be read, which takes longer than a request.
-        "verify": address.startswith("https:"),
-    }
+def _headers(client_id: str) -> dict[str, Any]:
+    return {"headers": {"User-Agent": f"{client_id} lakelog/{__version__}", "Accept-Encoding": "identity"}}
+
+
+def _limits(connections: int) -> dict[str, Any]:
+    return {"limits": httpx.Limits(max_connections=connections, max_keepalive_connections=connections)}
 
 
 def _shown(error: Exception) -> str:

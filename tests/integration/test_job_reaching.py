@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,8 +18,10 @@ import pytest
 from delta_log import Log, Settings
 from delta_log.errors import InvalidRequest, NotARoot, NotAvailable, RootInUse
 from delta_log.roots import as_root, read_topic_defaults
+from jobs.addresses import client_options
 from jobs.reaching import reached
 from tests.architecture.project_files import ROOT
+from tests.support.nobody import run_as_nobody
 from tests.support.serving import environment, wait_for
 
 DEFAULTS = {"retention.ms": 5000, "cleanup.policy": "compact", "file.delete.delay.ms": 7}
@@ -27,12 +33,44 @@ with reached(sys.argv[1], None) as url:
     time.sleep(100)
 """
 
+#: Of another user and another group, where the tests may be that; else a program that was told nothing of a socket.
+AS_NOBODY = """
+import encodings.idna, socket
+from urllib.parse import unquote
+os.getuid() or (os.setgroups([]), os.setgid(65534))
+"""
+ASKS = """
+family, _, rest = url.partition("://")
+found = "nothing"
+try:
+    if family == "http":
+        host, _, port = rest.partition(":")
+        peer = socket.create_connection((host, int(port)), 10)
+    elif os.getuid() == 65534:
+        peer = socket.socket(socket.AF_UNIX)
+        peer.connect(unquote(rest))
+    else:
+        raise PermissionError
+    peer.sendall(b"GET /topics HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    found = peer.recv(1000).decode() or found
+except PermissionError:
+    pass
+print(found)
+"""
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     with Log.open(tmp_path / "root", settings=Settings(topic_defaults=DEFAULTS)) as log:
         log.create_topic("orders")
     return tmp_path / "root"
+
+
+@pytest.fixture
+def places() -> Generator[Path]:
+    """Of a short name, as a socket's path is."""
+    with tempfile.TemporaryDirectory(prefix="t-") as made:
+        yield Path(made)
 
 
 @contextmanager
@@ -56,6 +94,48 @@ def is_free(root: Path) -> bool:
     return True
 
 
+def ask(url: str, path: str) -> Any:
+    with httpx.Client(**client_options(url)) as client:
+        return client.get(path).json()
+
+
+def test_another_user_of_the_machine_cannot_reach_a_jobs_own_server(root: Path):
+    """Not by its socket, not by a port, and not where the socket's own rights are taken away."""
+    with reached(str(root), None) as url:
+        asked = run_as_nobody(f"{AS_NOBODY}\nurl = {url!r}", ASKS, root)
+        assert (asked.stdout.split(), asked.stderr) == (["nothing"], "")
+        assert ask(url, "/topics") == ["orders"]
+
+
+def test_what_a_killed_job_left_goes_with_a_later_one_and_what_another_needs_stays(
+    root: Path, places: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(places))
+    for name in ("lakelog-job-old", "lakelog-job-new", "lakelog-job-used"):
+        (places / name).mkdir()
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(places / name / "server"))
+    used = places / "lakelog-job-used" / "server"
+    used.unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(used))
+        listener.listen()
+        for name in ("lakelog-job-old", "lakelog-job-used"):
+            os.utime(places / name, (1_700_000_000, 1_700_000_000))
+        with reached(str(root), None) as url:
+            assert str(places).replace("/", "%2F") in url
+            assert len(list(places.iterdir())) == 3
+    assert {each.name for each in places.iterdir()} == {"lakelog-job-new", "lakelog-job-used"}
+
+
+def test_a_long_name_for_temporary_files_is_no_obstacle(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    place = tmp_path / ("x" * 100)
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    with reached(str(root), None) as url:
+        assert ask(url, "/topics") == ["orders"]
+
+
 def test_the_server_that_was_named_is_taken_as_it_is(root: Path):
     with reached(str(root), "http://127.0.0.1:1/") as url:
         assert url == "http://127.0.0.1:1"
@@ -64,8 +144,8 @@ def test_the_server_that_was_named_is_taken_as_it_is(root: Path):
 
 def test_a_server_of_the_jobs_own_has_the_root_until_the_end_and_gives_topics_what_they_were_given(root: Path):
     with reached(str(root), None) as url:
-        assert httpx.get(f"{url}/topics").json() == ["orders"]
-        assert httpx.get(f"{url}/topics/orders").json()["configs"]["retention.ms"] == "5000"
+        assert ask(url, "/topics") == ["orders"]
+        assert ask(url, "/topics/orders")["configs"]["retention.ms"] == "5000"
         assert not is_free(root)
     assert is_free(root)
     assert read_topic_defaults(as_root(root).store) == DEFAULTS
@@ -78,7 +158,7 @@ def test_a_root_that_another_has_is_refused(root: Path):
 
 def test_a_server_of_a_job_that_is_killed_ends_with_it(root: Path):
     with another_job(root) as (job, url):
-        assert httpx.get(f"{url}/topics").json() == ["orders"]
+        assert ask(url, "/topics") == ["orders"]
         job.kill()
         wait_for(lambda: is_free(root), "that the root is free")
 

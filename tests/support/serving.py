@@ -26,7 +26,7 @@ from typing import IO, Any
 from tests.architecture.project_files import ROOT
 
 DEADLINE_S = 40.0
-LISTENS = re.compile(r"listens on (http://\S+)")
+LISTENS = re.compile(r"listens on (http\S*://\S+)")
 
 
 class Server:
