@@ -33,7 +33,7 @@ FOR_MINUTES = TOGETHER_S=180 SPARK_COPY_S=180 COPY_S=180 KILL_ROUNDS=20 POWER_CU
 	EXAMPLES=50 SEEDS=10000 FIRST_SEED=$(strip $(shell od -An -N3 -tu4 /dev/urandom))
 unless_said = LAKELOG_$(word 1,$1)="$${LAKELOG_$(word 1,$1):-$(word 2,$1)}"
 
-.PHONY: help setup serve test long lint types bench docs java s3 azure lock clean
+.PHONY: help setup serve test long lint types audit bench docs java s3 azure lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1 # \2/p' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ lint: $(READY) ## check style, format and the import law
 
 types: $(READY) ## check types, strictly
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+audit: $(READY) ## ask which locked packages have known vulnerabilities, and write the SBOM
+	@$(BIN)/python tools/audit.py
 
 bench: $(READY) ## run the benchmarks, with Java 17 for those of the jobs
 	@JAVA_HOME=$$(tools/ensure-java) && export JAVA_HOME && $(BIN)/python -m benchmarks $(ARGS)
