@@ -1,19 +1,21 @@
 """What lakelog is to somebody at a Spark session.
 
 Spark looks for data sources by itself in packages whose name begins so, under the name `DefaultSource`: so `lakelog` is
-a format of every session whose Python has lakelog, and nobody need call `register`. `register_topics` has SQL know
-topics; `dead_letter` is for functions of the job `consume`. Spark imports this at the first use of any Python data
-source: where lakelog was installed without what jobs need there is nothing here, which must not break the others.
+a format of every session whose Python has lakelog. Where Spark asks a Python that is not this one, `register` makes it
+known, and `session` starts a session that knows it. `register_topics` has SQL know topics; `dead_letter` is for
+functions of the job `consume`. Spark imports this at the first use of any Python data source: where lakelog was
+installed without what jobs need there is nothing here, which must not break the others.
 """
 # What is imported is for others, where it is there at all.
 # pyright: reportUnusedImport=false
 
 try:
     from jobs.dead_letter import dead_letter
+    from jobs.python_choice import session
     from jobs.source.source import LakelogSource as DefaultSource
     from jobs.source.source import register
     from jobs.sql import register_topics
 except ModuleNotFoundError:
     __all__: list[str] = []
 else:
-    __all__ = ["DefaultSource", "dead_letter", "register", "register_topics"]
+    __all__ = ["DefaultSource", "dead_letter", "register", "register_topics", "session"]

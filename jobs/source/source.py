@@ -15,6 +15,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from jobs.python_choice import use_this_python
 from jobs.source.columns import check_schema, spark_schema
 from jobs.source.declared import BATCH, STREAM
 from jobs.source.errors import InvalidOption, SourceError
@@ -85,7 +86,8 @@ class LakelogSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Have a session know the format `lakelog`. Once for each session; again does no harm.
 
-    NotAvailable where Spark is too old.
+    So it does where Spark's own search asked another Python, as none is activated. NotAvailable where Spark is too old.
     """
     check_spark(spark.version)
+    use_this_python(spark)
     spark.dataSource.register(LakelogSource)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
+import subprocess
+import sys
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -15,9 +19,19 @@ from lakelog import __version__
 from lakelog.commands.doctor_findings import Finding, decide_clock
 from lakelog.transport.addresses import client_options
 
-__all__ = ["decide_java", "decide_runtime", "examine_packages", "examine_server", "examine_spark", "pinned"]
+__all__ = [
+    "decide_java",
+    "decide_python",
+    "decide_runtime",
+    "examine_packages",
+    "examine_server",
+    "examine_spark",
+    "pinned",
+]
 
 _ANSWER_S: Final = 10.0
+#: To import Spark takes seconds.
+_IMPORT_S: Final = 60.0
 _PACKAGES: Final = (
     "deltalake",
     "pyarrow",
@@ -81,7 +95,8 @@ def examine_spark(*, needed: bool) -> list[Finding]:
     from jobs.java import ask_java
 
     packages = _examine_pyspark(needed)
-    return [decide_java(ask_java(), needed=needed), packages, *([_examine_jars()] if packages.state == "ok" else [])]
+    there = [_examine_python(), _examine_jars()] if packages.state == "ok" else []
+    return [decide_java(ask_java(), needed=needed), packages, *there]
 
 
 def decide_runtime(runtime: str, spark: str | None) -> Finding:
@@ -113,6 +128,41 @@ def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - what the whole 
     if found == wanted:
         return Finding("Spark", "ok", said)
     return _missing("Spark", said, "pip install 'lakelog[spark]'", needed=needed)
+
+
+def _examine_python() -> Finding:
+    """Jobs choose theirs themselves; who starts a session by hand has what the environment says."""
+    from jobs.python_choice import asked_python
+
+    asked = asked_python(os.environ)
+    found = shutil.which(asked)
+    return decide_python(asked, found, knows=found is not None and _knows_lakelog(found))
+
+
+def _knows_lakelog(program: str) -> bool:
+    if Path(program).absolute().parent == Path(sys.executable).absolute().parent:
+        return True
+    try:
+        command = [program, "-c", "import pyspark_lakelog; print(*pyspark_lakelog.__all__)"]
+        # Not with this folder in its path, where the sources of lakelog may be.
+        asked = subprocess.run(  # noqa: S603 - the program that Spark would start
+            command, capture_output=True, text=True, check=False, timeout=_IMPORT_S, cwd="/"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0 and "DefaultSource" in asked.stdout.split()
+
+
+def decide_python(asked: str, found: str | None, *, knows: bool) -> Finding:
+    """`found` is the program that Spark will ask for formats; None where there is none of that name."""
+    if knows:
+        return Finding("Spark Python", "ok", f"{found} has lakelog")
+    said = f"{asked} is {found}, which has no lakelog" if found else f"there is no {asked}"
+    cure = (
+        "jobs run; for sessions of your own activate the environment, or set PYSPARK_PYTHON to its python, or start "
+        "them by pyspark_lakelog.session()"
+    )
+    return Finding("Spark Python", "warning", f"{said}: format('lakelog') will not be found", cure)
 
 
 def _examine_jars() -> Finding:

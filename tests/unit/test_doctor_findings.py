@@ -8,6 +8,7 @@ import pytest
 
 from delta_log.clocks import CLOCK_TOLERANCE_MS
 from delta_log.probing import Trial
+from jobs.python_choice import asked_python
 from lakelog.commands.doctor_findings import (
     LEAST_FREE,
     SCARCE,
@@ -20,7 +21,7 @@ from lakelog.commands.doctor_findings import (
     show_lines,
     worst_of,
 )
-from lakelog.commands.doctor_surroundings import decide_java, decide_runtime, pinned
+from lakelog.commands.doctor_surroundings import decide_java, decide_python, decide_runtime, pinned
 
 OK, WARNING, FAILED = (Finding("a check", state, "said", "cure") for state in ("ok", "warning", "failed"))
 DEBIAN = 'openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment\n'
@@ -66,6 +67,31 @@ def test_room_is_enough_scarce_or_too_little():
 def test_java_must_be_17_or_newer_where_it_is_needed(said: str | None, state: str):
     assert decide_java(said, needed=False).state == state
     assert decide_java(said, needed=True).state == {"ok": "ok", "warning": "failed"}[state]
+
+
+def test_a_python_that_spark_asks_in_vain_is_named_with_the_cures():
+    assert decide_python("python3", "/venv/bin/python3", knows=True).state == "ok"
+    for found, said in (
+        ("/usr/bin/python3", "python3 is /usr/bin/python3, which has no"),
+        (None, "there is no python3"),
+    ):
+        finding = decide_python("python3", found, knows=False)
+        assert finding.state == "warning"
+        assert finding.said.startswith(said)
+        assert "format('lakelog') will not be found" in finding.said
+        assert "PYSPARK_PYTHON" in finding.cure
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({}, "python3"),
+        ({"PYSPARK_PYTHON": "/a"}, "/a"),
+        ({"PYSPARK_PYTHON": "/a", "PYSPARK_DRIVER_PYTHON": "/b"}, "/b"),
+    ],
+)
+def test_spark_asks_the_python_of_the_driver_before_that_of_the_workers(given: dict[str, str], asked: str):
+    assert asked_python(given) == asked
 
 
 @pytest.mark.parametrize(
