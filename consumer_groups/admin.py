@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.cluster import Cluster, Offsets
 from consumer_groups.commits import Commitment, check_commitment, check_partition
 from consumer_groups.decision import Decision
@@ -195,5 +195,5 @@ def _describe_member(group: Group, member: MemberRecord) -> MemberDescription:
         manual = tuple(TopicPartition(*each) for each in member.manual or ())
         return MemberDescription(member, manual, (), manual)
     return MemberDescription(
-        member, tuple(sorted(held.assigned)), tuple(sorted(held.revoking)), tuple(sorted(held.target))
+        member, tuple(in_order(held.assigned)), tuple(in_order(held.revoking)), tuple(in_order(held.target))
     )

@@ -13,7 +13,7 @@ from consumer_groups.assignors.custom import NotLoadable, load_function
 from consumer_groups.assignors.range import assign_range
 from consumer_groups.assignors.round_robin import assign_round_robin
 from consumer_groups.assignors.sticky import assign_sticky
-from consumer_groups.assignors.subscribers import Assignment, Assignor, Subscriber, TopicPartition
+from consumer_groups.assignors.subscribers import Assignment, Assignor, Subscriber, TopicPartition, in_order, share
 from delta_log.errors import InvalidConfig, LakelogError
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "UnlawfulAssignment",
     "assignor_named",
     "check_assignment",
+    "in_order",
+    "share",
 ]
 
 SETTING: Final = "partition.assignment.strategy"

@@ -42,6 +42,7 @@ class Cluster:
     def __init__(self, topics: Iterable[Topic], custom_assignors: Collection[str] = ()) -> None:
         self.topics = {topic.name: topic for topic in topics}
         self.custom_assignors = frozenset(custom_assignors)
+        self.partitions = sum(topic.partitions for topic in self.topics.values())
         self._matching: dict[str, frozenset[str]] = {}
 
     def get(self, name: str) -> Topic | None:
@@ -50,6 +51,10 @@ class Cluster:
     @cached_property
     def ids(self) -> frozenset[str]:
         return frozenset(topic.topic_id for topic in self.topics.values())
+
+    def matched(self, pattern: str) -> frozenset[str] | None:
+        """None where nobody has asked yet."""
+        return self._matching.get(pattern)
 
     def matching(self, pattern: str) -> frozenset[str]:
         """The topics whose whole name matches; internal ones never do."""

@@ -25,8 +25,8 @@ from consumer_groups.admin import GroupDescription, GroupSummary, Reset, Target
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.cluster import Cluster
 from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek, read_committed
-from consumer_groups.decision import Decision, begin, hear
-from consumer_groups.durable import Asked, DurableGroups
+from consumer_groups.decision import Decision, begin
+from consumer_groups.durable import Asked, DurableGroups, Large
 from consumer_groups.giving_up import GiveUp
 from consumer_groups.lettering import GivenUp
 from consumer_groups.membership import (
@@ -63,6 +63,7 @@ from consumer_groups.tending import Tending
 from consumer_groups.topics import LogOffsets
 from consumer_groups.transacting import Moved
 from consumer_groups.upkeep import OFFSETS_RETENTION_MS
+from consumer_groups.weight import LARGE, has_much, is_large, reads_much
 from delta_log import Appended, Ledger, Log, Prepared
 from delta_log.ledger import Decide
 
@@ -157,7 +158,7 @@ class Coordinator:
 
     def heard(self, group: str, member_id: str) -> None:
         """A request of a member came, whatever it asks for and whatever becomes of it: it lives."""
-        hear(self._durable.groups, group, member_id, self._clock_ms())
+        self._durable.hear(group, member_id)
 
     def peek(self, group: str, member_id: str) -> Options | None:
         """What a member was told when it was created, perhaps not durably yet; None where there is none."""
@@ -173,7 +174,11 @@ class Coordinator:
         return await self._look(group, look)
 
     async def join(self, group: str, command: Join) -> Answer[Joined]:
-        return await self._do(group, lambda known: decide_join(known, command, self._tending.cluster, self._clock_ms()))
+        return await self._do(
+            group,
+            lambda known: decide_join(known, command, self._tending.cluster, self._clock_ms()),
+            large=self._is_large,
+        )
 
     def new_member_id(self) -> str:
         """For one that asks for no name."""
@@ -181,26 +186,37 @@ class Coordinator:
 
     async def leave(self, group: str, command: Leave) -> Answer[None]:
         return await self._do(
-            group, lambda known: decide_leave(known, command, self._tending.cluster, self._clock_ms())
+            group,
+            lambda known: decide_leave(known, command, self._tending.cluster, self._clock_ms()),
+            large=self._is_large,
         )
 
     async def heartbeat(self, group: str, command: Heartbeat) -> Answer[Beaten]:
-        return await self._do_for(group, command, decide_heartbeat)
+        return await self._do_for(group, command, decide_heartbeat, lambda known: has_much(known, command.member_id))
 
     async def subscribe(self, group: str, command: Subscribe) -> Answer[None]:
-        return await self._do_for(group, command, decide_subscribe)
+        def large(known: Group) -> bool:
+            cluster = self._tending.cluster
+            return reads_much(cluster, command.topics, command.pattern) or is_large(known, cluster)
+
+        return await self._do_for(group, command, decide_subscribe, large)
 
     async def unsubscribe(self, group: str, command: Unsubscribe) -> Answer[None]:
-        return await self._do_for(group, command, decide_unsubscribe)
+        return await self._do_for(group, command, decide_unsubscribe, self._is_large)
 
     async def assign(self, group: str, command: Assign) -> Answer[None]:
-        return await self._do_for(group, command, decide_assign)
+        much = len(command.partitions) >= LARGE
+        return await self._do_for(group, command, decide_assign, lambda known: much or self._is_large(known))
 
     async def subscription(self, group: str, member_id: str) -> Answer[tuple[str, ...]]:
-        return await self._look(group, lambda known: read_subscription(known, member_id, self._tending.cluster))
+        return await self._look(
+            group, lambda known: read_subscription(known, member_id, self._tending.cluster), self._is_large
+        )
 
     async def assignment(self, group: str, member_id: str) -> Answer[tuple[TopicPartition, ...]]:
-        return await self._look(group, lambda known: read_assignment(known, member_id))
+        return await self._look(
+            group, lambda known: read_assignment(known, member_id), lambda known: has_much(known, member_id)
+        )
 
     # --- records and offsets
 
@@ -217,7 +233,12 @@ class Coordinator:
 
     async def commit(self, group: str, command: Commit) -> Answer[dict[TopicPartition, int]]:
         began = time.perf_counter()
-        answer = await self._do_at(group, command, decide_commit)
+        much = len(command.offsets or ()) >= LARGE
+
+        def large(known: Group) -> bool:
+            return much or (command.offsets is None and has_much(known, command.member_id))
+
+        answer = await self._do_at(group, command, decide_commit, large)
         self._durable.meter.seconds.add(time.perf_counter() - began)
         return answer
 
@@ -227,10 +248,14 @@ class Coordinator:
         return Answer(decision.reply, decision.generation)
 
     async def seek(self, group: str, command: Seek) -> Answer[None]:
-        return await self._do_at(group, command, decide_seek)
+        much = len(command.positions) >= LARGE
+        return await self._do_at(group, command, decide_seek, lambda _: much)
 
     async def committed(self, group: str, partitions: tuple[TopicPartition, ...]) -> Answer[Offsets]:
-        return await self._look(group, lambda known: read_committed(known, partitions, self._tending.cluster))
+        much = len(partitions) >= LARGE
+        return await self._look(
+            group, lambda known: read_committed(known, partitions, self._tending.cluster), lambda _: much
+        )
 
     async def check_moved(self, moved: Moved) -> Moved:
         """As a transaction may commit it; refused where it could not now."""
@@ -256,23 +281,28 @@ class Coordinator:
     # --- groups from outside
 
     async def list_groups(self) -> list[GroupSummary]:
-        return [admin.summarize_group(group) async for group in self._each(sorted(self._durable.groups.by_name))]
+        names = sorted(self._durable.groups.by_name)
+        return [each async for each in self._each(names, admin.summarize_group)]
 
     async def statistics(self, most_groups: int, most_partitions: int) -> GroupStatistics:
         """What is counted, and the first groups by name: so many, with the progress of so many partitions."""
         names = sorted(self._durable.groups.by_name)
-        samples: list[GroupSample] = []
-        async for group in self._each(names[:most_groups]):
+        left = most_partitions
+
+        def sample(group: Group) -> GroupSample:
+            nonlocal left
             partitions = count_partitions(group)
-            fits = partitions <= most_partitions
-            most_partitions -= partitions if fits else 0
-            samples.append(GroupSample(admin.summarize_group(group), take_progress(group) if fits else None))
+            fits = partitions <= left
+            left -= partitions if fits else 0
+            return GroupSample(admin.summarize_group(group), take_progress(group) if fits else None)
+
+        samples = [each async for each in self._each(names[:most_groups], sample)]
         meter = self._durable.meter
         counts = meter.commits, meter.rebalances, meter.given_up
         return GroupStatistics(len(names), tuple(samples), *counts, meter.seconds.freeze())
 
     async def describe(self, group: str) -> Answer[GroupDescription]:
-        return await self._look(group, admin.describe_group)
+        return await self._look(group, admin.describe_group, self._is_large)
 
     async def put_offsets(self, group: str, given: Mapping[TopicPartition, Commitment]) -> Answer[None]:
         return await self._do(
@@ -280,6 +310,7 @@ class Coordinator:
             lambda known: admin.decide_put_offsets(
                 known, given, self._tending.cluster, self._offsets, self._clock_ms()
             ),
+            large=lambda known: len(given) >= LARGE or self._is_large(known),
         )
 
     async def reset(
@@ -290,12 +321,15 @@ class Coordinator:
         def decide(known: Group) -> Decision[dict[TopicPartition, Reset]]:
             return admin.decide_reset(known, wanted, self._tending.cluster, self._offsets, self._clock_ms())
 
+        def large(known: Group) -> bool:
+            return len(wanted) >= LARGE or self._is_large(known)
+
         if dry_run:
-            return await self._look(group, lambda known: decide(known).reply)
-        return await self._do(group, decide)
+            return await self._look(group, lambda known: decide(known).reply, large)
+        return await self._do(group, decide, large=large)
 
     async def delete(self, group: str) -> Answer[None]:
-        return await self._do(group, admin.decide_delete)
+        return await self._do(group, admin.decide_delete, large=self._is_large)
 
     # --- topics
 
@@ -321,37 +355,53 @@ class Coordinator:
     def taken_back(self) -> None:
         self._polls.wake_all()
 
-    async def _do(self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None = None) -> Answer[T]:
-        decision = await self._durable.do(group, decide, member_id=member_id)
+    async def _do(
+        self,
+        group: str,
+        decide: Callable[[Group], Decision[T]],
+        member_id: str | None = None,
+        large: Large | None = None,
+    ) -> Answer[T]:
+        decision = await self._durable.do(group, decide, member_id=member_id, large=large)
         return Answer(decision.reply, decision.generation)
 
     async def _do_for(
-        self, group: str, command: Cmd, decide: Callable[[Group, Cmd, Cluster, int], Decision[T]]
+        self, group: str, command: Cmd, decide: Callable[[Group, Cmd, Cluster, int], Decision[T]], large: Large
     ) -> Answer[T]:
         """What a member asks for: it was heard of, also where that is refused."""
         return await self._do(
-            group, lambda known: decide(known, command, self._tending.cluster, self._clock_ms()), command.member_id
+            group,
+            lambda known: decide(known, command, self._tending.cluster, self._clock_ms()),
+            command.member_id,
+            large,
         )
 
     async def _do_at(
-        self, group: str, command: Cmd, decide: Callable[[Group, Cmd, Cluster, LogOffsets, int], Decision[T]]
+        self,
+        group: str,
+        command: Cmd,
+        decide: Callable[[Group, Cmd, Cluster, LogOffsets, int], Decision[T]],
+        large: Large,
     ) -> Answer[T]:
         """The same of offsets."""
         return await self._do_for(
-            group, command, lambda known, asked, cluster, now: decide(known, asked, cluster, self._offsets, now)
+            group, command, lambda known, asked, cluster, now: decide(known, asked, cluster, self._offsets, now), large
         )
 
-    async def _look(self, group: str, read: Callable[[Group], T]) -> Answer[T]:
+    async def _look(self, group: str, read: Callable[[Group], T], large: Large | None = None) -> Answer[T]:
         """What is durable: it waits as a decision does."""
-        return await self._do(group, lambda known: Decision(known.name, read(known), known.generation))
+        return await self._do(group, lambda known: Decision(known.name, read(known), known.generation), large=large)
 
-    async def _each(self, names: Sequence[str]) -> AsyncGenerator[Group]:
-        """Those that are still there. What a caller does between two of them delays everybody."""
+    def _is_large(self, known: Group) -> bool:
+        return is_large(known, self._tending.cluster)
+
+    async def _each(self, names: Sequence[str], look: Callable[[Group], T]) -> AsyncGenerator[T]:
+        """Of those that are still there. What a caller does between two of them delays everybody."""
         for number, name in enumerate(names):
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if (group := self._durable.groups.by_name.get(name)) is not None:
-                yield group
+            if name in self._durable.groups.by_name:
+                yield await self._durable.read(name, look, self._is_large)
 
 
 def _load(log: Log) -> tuple[Ledger, Groups]:

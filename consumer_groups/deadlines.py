@@ -29,11 +29,18 @@ HELD_UP_S: Final = 1.0
 class Deadlines:
     """`tick` is run when something may be due, and told if we were held up; it asks for `due` and carries it out.
 
-    It answers whether it could.
+    It answers whether it could. A group that is busy is looked at later.
     """
 
-    def __init__(self, groups: Groups, clock_ms: Callable[[], int], tick: Callable[[bool], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        is_busy: Callable[[str], bool],
+        clock_ms: Callable[[], int],
+        tick: Callable[[bool], Awaitable[bool]],
+    ) -> None:
         self._groups = groups
+        self._is_busy = is_busy
         self._clock_ms = clock_ms
         self._tick = tick
         self._touched: set[str] = set()
@@ -58,7 +65,8 @@ class Deadlines:
 
     def due(self) -> list[str]:
         """The groups of which something is due now; they are looked at again afterwards."""
-        touched, self._touched = self._touched, set()
+        touched = {name for name in self._touched if not self._is_busy(name)}
+        self._touched -= touched
         for name in touched:
             at_ms = next_deadline(self._groups.get(name))
             if at_ms is None:

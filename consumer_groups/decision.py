@@ -70,7 +70,13 @@ def begin(groups: Groups, now_ms: int, life: int) -> None:
 
 def refresh(groups: Groups, now_ms: int) -> None:
     """Give every member a fresh full session: nobody could be heard."""
-    for group in groups.by_name.values():
+    for name in groups.by_name:
+        refresh_group(groups, name, now_ms)
+
+
+def refresh_group(groups: Groups, name: str, now_ms: int) -> None:
+    """The same for the members of one."""
+    if (group := groups.by_name.get(name)) is not None:
         _start_sessions(group, now_ms, anew=True)
 
 

@@ -58,7 +58,7 @@ def bound(group: Group, member: MemberRecord, read: Read) -> Read | Spoiled:
     limit = group.next_skip(topic_id, number, read.offset)
     most = member.options.most_attempts
     if most is None:
-        return replace(read, limit=limit)
+        return read if limit is None else replace(read, limit=limit)
     attempts = group.attempts_at(topic_id, number)
     since = max(read.offset, beneath(group, topic_id, number) or 0)
     if since == read.offset and attempts.of(since) >= most and attempts.was_alone(since):
@@ -67,7 +67,7 @@ def bound(group: Group, member: MemberRecord, read: Read) -> Read | Spoiled:
     if last == read.offset:
         return replace(read, limit=read.offset + 1, last_try=True)
     limits = [each for each in (limit, last) if each is not None]
-    return replace(read, limit=min(limits, default=None))
+    return replace(read, limit=min(limits)) if limits else read
 
 
 def choose(reads: Sequence[Read], presence: Presence) -> Chosen:

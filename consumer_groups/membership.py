@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.cluster import Cluster
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
@@ -154,7 +154,7 @@ def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms:
         held = draft.holding(member.member_id)
     if held is None:
         return draft.decide(Beaten(tuple(TopicPartition(*each) for each in member.manual or ()), ()))
-    return draft.decide(Beaten(tuple(sorted(held.assigned)), tuple(sorted(held.revoking)), dict(held.assigned)))
+    return draft.decide(Beaten(tuple(in_order(held.assigned)), tuple(in_order(held.revoking)), dict(held.assigned)))
 
 
 def remove(draft: Draft, member: MemberRecord, *, came_back: bool) -> None:

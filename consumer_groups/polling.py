@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.cluster import Cluster, Offsets, Topic
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
@@ -223,7 +223,7 @@ def _in_turn(group: Group, member: MemberRecord) -> list[tuple[TopicPartition, i
     """What the member may read, beginning behind what it read last."""
     held = group.holdings.get(member.member_id)
     if held is not None:
-        owned = sorted(held.assigned.items())
+        owned = [(partition, held.assigned[partition]) for partition in in_order(held.assigned)]
     else:
         owned = [(TopicPartition(*each), MANUAL) for each in sorted(member.manual or ())]
     turn = group.presences[member.member_id].turn

@@ -31,12 +31,15 @@ from consumer_groups.polling import (
 )
 from consumer_groups.reading import Lender, look_up, read_in_turn
 from consumer_groups.state import Group
+from consumer_groups.weight import has_much, lapsed_from_much
 from delta_log import Fetched, LakelogError, Log
 from delta_log.errors import Closed, UnknownPartition, UnknownTopic
 
 T = TypeVar("T")
 #: What was to be read went away: it is known soon where it went.
 _MOVING_S: Final = 0.02
+#: So many partitions are waited for before others have their turn.
+_AT_ONCE: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ class Polls:
             group,
             lambda known: decide_poll(known, command, self._cluster(), self._clock_ms()),
             member_id=member_id,
+            large=lambda known: has_much(known, member_id) or lapsed_from_much(known, member_id, self._cluster()),
         )
         key, wake, several, options = (group, member_id), Wake(until_s), tuple(ends), decision.reply.options
         enough_s, gathering = (
@@ -148,8 +152,12 @@ class Polls:
 
     def lose(self, group: str, member_id: str, answer: int) -> None:
         """An answer did not arrive: what was in it is given again."""
-        with suppress(LakelogError):
-            self._durable.note(decide_answer_lost(self._durable.groups.get(group), member_id, answer))
+
+        def take_back() -> None:
+            with suppress(LakelogError):
+                self._durable.note(decide_answer_lost(self._durable.groups.get(group), member_id, answer))
+
+        self._durable.when_free(group, take_back)
 
     def wake(self, group: str, member_ids: Iterable[str]) -> None:
         """What they own changes: who waits looks again."""
@@ -176,7 +184,12 @@ class Polls:
         member_id = command.member_id
         while True:
             wait.wake.event.clear()
-            plan = await self._plan(group, command)
+            try:
+                plan = await self._plan(group, command)
+            except Closed:
+                if self._closing:
+                    return self._end(group, member_id, wait, self._clock_ms())
+                raise
             now_s = asyncio.get_running_loop().time()
             gone = any(end.done() for end in wait.ends)
             asked = command.keeps and not self._revoking(group, member_id) <= wait.revoking
@@ -216,7 +229,11 @@ class Polls:
         return plan
 
     async def _fetch(self, group: str, command: Fetch) -> FetchPlan:
-        decision = await self._durable.do(group, lambda known: self._decide_fetch(known, command))
+        decision = await self._durable.do(
+            group,
+            lambda known: self._decide_fetch(known, command),
+            large=lambda known: has_much(known, command.member_id),
+        )
         return decision.reply
 
     async def _is_enough(self, plan: FetchPlan, room: Lender, gathering: Gathering) -> bool:
@@ -239,14 +256,15 @@ class Polls:
         allowed = room.take()
         pieces = await self._run(lambda: read_in_turn(self._log, plan.reads, allowed))
         taken = tuple(piece.taken for piece in pieces)
-        known = self._durable.groups.get(group)
+        known = await self._durable.free(group)
         decision = decide_delivery(known, member_id, taken, self._cluster(), self._clock_ms(), since)
         self._durable.note(decision)
         accepted = decision.reply.accepted
         if not accepted:
             room.end()
             return None
-        given = tuple(piece.fetched for piece in pieces if piece.taken in accepted)
+        there = {taken.read.partition for taken in accepted}
+        given = tuple(piece.fetched for piece in pieces if piece.taken.read.partition in there)
         return Polled(given, decision.reply.answer, decision.generation, plan.last_try)
 
     def _revoking(self, group: str, member_id: str) -> frozenset[TopicPartition]:
@@ -259,14 +277,22 @@ class Polls:
     async def _sleep(self, wake: Wake, waits: tuple[Read, ...], seconds: float) -> None:
         cancels: list[Callable[[], None]] = []
         try:
-            for read in waits:
+            for number, read in enumerate(waits, 1):
                 with suppress(UnknownTopic, UnknownPartition):
                     cancels.append(self._log.on_records(*read.partition, read.offset, wake.ring))
+                if not number % _AT_ONCE:
+                    await asyncio.sleep(0)
             with suppress(TimeoutError):
                 await asyncio.wait_for(wake.event.wait(), seconds)
         finally:
-            for cancel in cancels:
-                cancel()
+            self._cancel(cancels)
+
+    def _cancel(self, cancels: list[Callable[[], None]]) -> None:
+        """Many by and by; until then they wake a poll that has ended."""
+        for cancel in cancels[:_AT_ONCE]:
+            cancel()
+        if len(cancels) > _AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._cancel, cancels[_AT_ONCE:])
 
     def _last_answer(self, group: str, member_id: str) -> int:
         presence = self._durable.groups.get(group).presences.get(member_id)
@@ -277,9 +303,13 @@ class Polls:
 
         What another poll of the member was given since, who waits here may not have: that is not numbered.
         """
+
+        def end() -> None:
+            with suppress(LakelogError):
+                self._durable.note(decide_idle(self._durable.groups.get(group), member_id, now_ms))
+
+        self._durable.when_free(group, end)
         known = self._durable.groups.get(group)
-        with suppress(LakelogError):
-            self._durable.note(decide_idle(known, member_id, now_ms))
         return Polled((), wait.answer if member_id in known.presences else 0, known.generation)
 
     async def _run(self, act: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.cluster import Offsets
 from consumer_groups.records import OffsetRecord
 from consumer_groups.reset_policy import EARLIEST, LATEST
@@ -82,7 +82,7 @@ def measure_progress(progress: Progress, offsets: Offsets) -> list[PartitionProg
     owners = {**dict(progress.manual), **progress.owners}
     readers = {**progress.meant, **owners}
     found: list[PartitionProgress] = []
-    for partition in sorted({*committed, *readers, *_subscribed(progress)}):
+    for partition in in_order({*committed, *readers, *_subscribed(progress)}):
         known, record = offsets.get(partition), committed.get(partition)
         since: int | None = None
         if record is not None:

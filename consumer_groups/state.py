@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.assignment import TopicPartition, share
 from consumer_groups.attempts import Attempts
 from consumer_groups.presence import Place, Presence
 from consumer_groups.records import (
@@ -51,7 +51,8 @@ class Holding:
 
     @property
     def settled(self) -> bool:
-        return not self.revoking and self.assigned.keys() == self.target
+        same = not self.revoking and len(self.assigned) == len(self.target)
+        return same and all(each in self.target for each in self.assigned)
 
 
 class Group:
@@ -77,6 +78,9 @@ class Group:
         #: by topic id and partition
         self.attempts: dict[tuple[str, int], Attempts] = {}
         self.presences: dict[str, Presence] = {}
+        #: See `weight`: how much it reads, and of which cluster that was found.
+        self.weight = 0
+        self.weighed: object = None
 
     def committed(self, topic_id: str, partition: int) -> int | None:
         """The next offset to read, as it was last committed."""
@@ -163,6 +167,7 @@ def _learn(group: Group, record: Record) -> None:
             group.positions[record.topic_id, record.partition] = record
         case AssignmentRecord():
             _hold(group, record.member_id, _holding(record))
+            group.weighed = None
         case MemberRecord():
             _learn_member(group, record)
         case TopicRecord():
@@ -181,6 +186,7 @@ def _learn_member(group: Group, record: MemberRecord) -> None:
     for dropped in set(known.manual or () if known else ()) - set(record.manual or ()):
         presence.places.pop(TopicPartition(*dropped), None)
     group.members[record.member_id] = record
+    group.weighed = None
     if record.options.group_instance_id is not None:
         group.statics[record.options.group_instance_id] = record.member_id
 
@@ -199,6 +205,7 @@ def _forget(group: Group, record: Record) -> None:
             _hold(group, record.member_id, None)
         case MemberRecord():
             _unname(group, record.member_id)
+            group.weighed = None
             del group.members[record.member_id]
             del group.presences[record.member_id]
         case TopicRecord():
@@ -228,20 +235,23 @@ def _hold(group: Group, member_id: str, holding: Holding | None) -> None:
     """Give and take partitions. The records of a unit may come in any order: nothing is taken from a new owner."""
     before, after = group.holdings.pop(member_id, None) or Holding(), holding or Holding()
     had, has = before.assigned | before.revoking, after.assigned | after.revoking
-    _disown(group.owners, member_id, had.keys() - has.keys())
-    _disown(group.wanted, member_id, before.target - after.target)
-    group.owners |= dict.fromkeys(has, member_id)
-    group.wanted |= dict.fromkeys(after.target, member_id)
+    lost = [partition for partition in had if partition not in has]
+    _disown(group.owners, member_id, lost)
+    _disown(group.wanted, member_id, (each for each in before.target if each not in after.target))
+    for partition in has:
+        group.owners[partition] = member_id
+    for partition in after.target:
+        group.wanted[partition] = member_id
     presence = group.presences.get(member_id) or Presence()
     if holding is not None:
         group.holdings[member_id] = holding
         group.presences[member_id] = presence
-    for partition in had.keys() - has.keys():
+    for partition in lost:
         presence.places.pop(partition, None)
     for partition, epoch in has.items():
         if had.get(partition) != epoch:
             presence.places[partition] = Place()
-    for partition in presence.revoke_by_ms.keys() - after.revoking.keys():
+    for partition in [each for each in presence.revoke_by_ms if each not in after.revoking]:
         del presence.revoke_by_ms[partition]
 
 
@@ -252,24 +262,26 @@ def _disown(owners: dict[TopicPartition, str], member_id: str, partitions: Itera
 
 
 def _holding(record: AssignmentRecord) -> Holding:
-    target = frozenset(TopicPartition(topic, each) for topic, its in record.target.items() for each in its)
+    target = frozenset(each for topic, its in record.target.items() for each in share(topic, its))
     return Holding(record.generation, target, _flat(record.assigned), _flat(record.revoking))
 
 
 def _flat(owned: Owned) -> dict[TopicPartition, int]:
-    return {TopicPartition(topic, each): epoch for topic, its in owned.items() for each, epoch in its.items()}
+    return {
+        each: epoch for topic, its in owned.items() for each, epoch in zip(share(topic, its), its.values(), strict=True)
+    }
 
 
 def assignment_record(group: str, member_id: str, holding: Holding) -> AssignmentRecord:
     """How a holding is kept: in an order of its own, so that equal ones are kept equally."""
-    target: Partitions = {}
-    for topic, partition in sorted(holding.target):
-        target.setdefault(topic, []).append(partition)
+    numbers: Partitions = {}
+    for topic, partition in holding.target:
+        numbers.setdefault(topic, []).append(partition)
     return AssignmentRecord(
         group=group,
         member_id=member_id,
         generation=holding.generation,
-        target=target,
+        target={topic: sorted(numbers[topic]) for topic in sorted(numbers)},
         assigned=_nested(holding.assigned),
         revoking=_nested(holding.revoking),
     )
@@ -277,6 +289,6 @@ def assignment_record(group: str, member_id: str, holding: Holding) -> Assignmen
 
 def _nested(flat: dict[TopicPartition, int]) -> Owned:
     owned: Owned = {}
-    for topic, partition in sorted(flat):
-        owned.setdefault(topic, {})[partition] = flat[TopicPartition(topic, partition)]
-    return owned
+    for (topic, partition), epoch in flat.items():
+        owned.setdefault(topic, {})[partition] = epoch
+    return {topic: {each: owned[topic][each] for each in sorted(owned[topic])} for topic in sorted(owned)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.cluster import Cluster, PatternError
 from consumer_groups.decision import Decision
 from consumer_groups.draft import Draft
@@ -115,7 +115,7 @@ def read_assignment(group: Group, member_id: str) -> tuple[TopicPartition, ...]:
     """What it may read now; not what it is to give up."""
     member, held = asking(group, member_id), group.holdings.get(member_id)
     if held is not None:
-        return tuple(sorted(held.assigned))
+        return tuple(in_order(held.assigned))
     return tuple(TopicPartition(*each) for each in member.manual or ())
 
 

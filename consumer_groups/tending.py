@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from consumer_groups.cluster import Cluster
 from consumer_groups.deadlines import Deadlines
-from consumer_groups.decision import Decision, hear, refresh
+from consumer_groups.decision import Decision
 from consumer_groups.durable import DurableGroups
 from consumer_groups.expiry import decide_expiry
 from consumer_groups.lettering import Lettering
@@ -23,6 +23,7 @@ from consumer_groups.polls import Polls
 from consumer_groups.state import Group
 from consumer_groups.topics import LogOffsets, load_cluster, topics_in
 from consumer_groups.upkeep import decide_retention, decide_topics_changed
+from consumer_groups.weight import is_large
 from delta_log import LakelogError, Log
 
 _log = logging.getLogger("lakelog")
@@ -58,7 +59,7 @@ class Tending:
         self.letters = Lettering(log, durable, self, offsets, clock_ms, threads)
         give_up = self.letters.give_up_spoiled
         self.polls = Polls(durable, log, offsets, lambda: self.cluster, clock_ms, threads, give_up)
-        self.deadlines = Deadlines(durable.groups, clock_ms, self.tick)
+        self.deadlines = Deadlines(durable.groups, durable.is_busy, clock_ms, self.tick)
         #: Not every group knows of the topics as they are.
         self.stale = False
         self._refreshing = asyncio.Lock()
@@ -102,7 +103,7 @@ class Tending:
             return False
         if self._clock_was_set() or self._durable.was_stuck or held_up:
             self._durable.was_stuck = False
-            refresh(self._durable.groups, self._clock_ms())
+            self._durable.refresh()
             self.deadlines.begin()
         if self.stale or (self._offsets.closed and self._clock_ms() >= self._look_due_ms):
             await self.topics_changed()
@@ -110,9 +111,12 @@ class Tending:
             self._retention_due_ms = self._clock_ms() + _RETENTION_EVERY_MS
             await self.run_retention()
         for group, member_id in self.polls.overdue():
-            hear(self._durable.groups, group, member_id, self._clock_ms())
+            self._durable.hear(group, member_id)
         done = await self._do_all(self.deadlines.due(), self._decide_expiry)
         return done and not self.stale and not self._offsets.closed
+
+    def _is_large(self, known: Group) -> bool:
+        return is_large(known, self.cluster)
 
     def _clock_was_set(self) -> bool:
         """Nobody was silent for the hour that somebody set the clock forward."""
@@ -126,7 +130,9 @@ class Tending:
 
     async def _do_all(self, groups: Collection[str], decide: Callable[[Group], Decision[Any]]) -> bool:
         """For each group by itself; what cannot be stored now is decided again when it is due again."""
-        outcomes = await asyncio.gather(*(self._durable.do(each, decide) for each in groups), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(self._durable.do(each, decide, large=self._is_large) for each in groups), return_exceptions=True
+        )
         failed = [each for each in outcomes if isinstance(each, BaseException)]
         for error in failed:
             if not isinstance(error, LakelogError):

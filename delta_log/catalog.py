@@ -40,7 +40,7 @@ from delta_log.topic_plans import (
     Author,
     ConfigValue,
     NewTopic,
-    check_partition_count,
+    PartitionLimits,
     plan_alteration,
     plan_creation,
     plan_deletion,
@@ -74,8 +74,10 @@ class Catalog:
         server_defaults: Mapping[str, object],
         clock_ms: Callable[[], int],
         probe: Probe = no_probe,
+        partition_limits: PartitionLimits | None = None,
     ) -> None:
         self._store = store
+        self._partition_limits = partition_limits or PartitionLimits()
         self._epoch = epoch
         self._defaults = dict(server_defaults)
         self._clock_ms = clock_ms
@@ -164,14 +166,20 @@ class Catalog:
     def create(self, name: str, partitions: int, config: Mapping[str, ConfigValue]) -> Live:
         """A new topic, or a deleted one's table taken for a new life: with new offsets, a new id, older versions."""
         check_topic_name(name)
-        check_partition_count(name, partitions)
+        self.check_partitions(name, partitions)
         given = {key: value for key, value in config.items() if value is not None}
         resolved = TopicConfig.of(given, server_defaults=self._defaults)
         with self._lock:
             self._check_collisions(name)
+            self.check_partitions(name, partitions)
             table = self._table(name)
             table.load()
             return self._create(table, _new_topic(name, partitions, resolved))
+
+    def check_partitions(self, name: str, partitions: int, had: int = 0) -> None:
+        """Whether a topic may have so many. Topics that nobody has asked for yet are not counted."""
+        present = sum(live.partitions for live in list(self._lives.values()) if not live.deleted)
+        self._partition_limits.check(name, partitions, had, present)
 
     def producers(self, *, create: bool) -> Live | None:
         """The table of idempotent producers; made when the first one shows up."""
@@ -197,10 +205,13 @@ class Catalog:
     def add_partitions(self, live: Live, partitions: int) -> None:
         """Only ever more of them."""
         author = self._author()
-        live.table.commit(
-            Kind.CONFIG, lambda snapshot: plan_more_partitions(snapshot, live.name, live.id, partitions, author)
-        )
-        self.apply_settings(live)
+        with self._lock:  # of two at once the second counts what the first has added
+            if type(partitions) is int and partitions > live.partitions:
+                self.check_partitions(live.name, partitions, live.partitions)
+            live.table.commit(
+                Kind.CONFIG, lambda snapshot: plan_more_partitions(snapshot, live.name, live.id, partitions, author)
+            )
+            self.apply_settings(live)
 
     def delete(self, live: Live) -> None:
         """Take everything out of the table and mark it. Does nothing where it was done before."""

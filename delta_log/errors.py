@@ -8,6 +8,7 @@
     │   │   ├── RecordTooLarge
     │   │   └── InvalidTimestamp
     │   ├── InvalidPartitions     a partition count that cannot be
+    │   │   └── TooManyPartitions     more than a topic, or all of them, may have
     │   ├── UnknownTopic
     │   ├── UnknownPartition
     │   ├── TopicExists
@@ -112,6 +113,17 @@ class InvalidPartitions(InvalidRequest):
     def __init__(self, topic: str, wanted: object, rule: str) -> None:
         self.topic, self.wanted, self.rule = topic, wanted, rule
         super().__init__(f"{topic}: {wanted!r} partitions: {rule}")
+
+
+class TooManyPartitions(InvalidPartitions):
+    """`present` are those of all topics, where `setting` is a limit on all."""
+
+    code = "POLICY_VIOLATION"
+
+    def __init__(self, topic: str, wanted: int, setting: str, limit: int, present: int | None = None) -> None:
+        self.setting, self.limit, self.present = setting, limit, present
+        there = "" if present is None else f", and there are {present}"
+        super().__init__(topic, wanted, f"{setting} is {limit}{there}")
 
 
 class UnknownTopic(InvalidRequest):

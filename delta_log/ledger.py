@@ -69,7 +69,8 @@ class Ledger:
         With `appends` (see `Log.prepare`) the records of all of these are in the same unit, and in the order given;
         each is answered for itself. `decide` has the last word.
         """
-        request = self._request(rows, appends, decide)
+        self._check()
+        request = self._request(self.encode(rows), appends, decide)
         self._own(request)
         for live, size in _sizes(request):
             self._wait_for_room(live, size)
@@ -90,7 +91,19 @@ class Ledger:
         behind it is, until `resume`. Without rows nothing is stored: it only waits for what is before it. What is not
         `in_line` was decided upon nothing, and fails alone.
         """
-        request = self._request(rows, appends, decide)
+        self._check()
+        return self.queue_up_encoded(self.encode(rows), appends, decide=decide, in_line=in_line)
+
+    def queue_up_encoded(
+        self,
+        parts: EncodedRows,
+        appends: Sequence[Prepared] = (),
+        *,
+        decide: Decide | None = None,
+        in_line: bool = True,
+    ) -> asyncio.Future[tuple[Appended, ...]]:
+        """The same of rows that `encode` made, in whatever thread."""
+        request = self._request(parts, appends, decide)
         if in_line:
             request.line, request.number = self._line, self._line.number
         for live, size in _sizes(request):
@@ -122,12 +135,12 @@ class Ledger:
             if live is not None and not live.owned:
                 own(self._running, live)
 
-    def _request(
-        self, rows: Sequence[tuple[str, Row]], appends: Sequence[Prepared], decide: Decide | None
-    ) -> LedgerRequest:
+    def _check(self) -> None:
         if self._running.writer.fatal is not None:
             raise self._running.writer.fatal
-        parts = self.encode(rows)
+
+    def _request(self, parts: EncodedRows, appends: Sequence[Prepared], decide: Decide | None) -> LedgerRequest:
+        self._check()
         size = sum(append.request.size for append in appends) + sum(len(row) for _, encoded in parts for row in encoded)
         return LedgerRequest(parts, size, self._clock_ms(), appends=appends, decide=decide)
 

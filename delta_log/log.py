@@ -117,6 +117,10 @@ class Log(Appending):
         self._check_not_replaced(topic)
         return TopicInfo(live.name, live.id, live.partitions, live.config)
 
+    def check_partitions(self, topic: str, partitions: int) -> None:
+        """Raise where a new topic could not have so many."""
+        self._running.catalog.check_partitions(topic, partitions)
+
     def _check_not_replaced(self, topic: str) -> None:
         """Whoever took the root before a topic was made may have looked already, and not know it."""
         root, unknown = self._running.root, f"whether topic {topic} is there"

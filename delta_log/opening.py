@@ -32,6 +32,7 @@ from delta_log.tabler import Tabler
 from delta_log.tabling import Tabling, TailMemory
 from delta_log.tail import wake_all
 from delta_log.topic_config import TopicConfig
+from delta_log.topic_plans import MAX_PARTITIONS, MAX_PARTITIONS_IN_ALL, PartitionLimits
 from delta_log.transactions.held import Bounds
 from delta_log.upgrading import upgrade_held
 from delta_log.upkeep import Upkeep
@@ -62,6 +63,8 @@ class Settings:
     max_block_s: float = 60.0
     producer_expiration_ms: int = 86_400_000
     producer_wait_s: float = 1.0
+    max_partitions_per_topic: int = MAX_PARTITIONS
+    max_partitions: int = MAX_PARTITIONS_IN_ALL
     transactions: Bounds = field(default_factory=Bounds)
 
 
@@ -219,7 +222,14 @@ def _compose(
             _log.warning("no checkpoint or fold of %s for now: %s", live.name, error)
         return more
 
-    catalog = Catalog(root.store, epoch=epoch, server_defaults=settings.topic_defaults, clock_ms=clock_ms, probe=probe)
+    catalog = Catalog(
+        root.store,
+        epoch=epoch,
+        server_defaults=settings.topic_defaults,
+        clock_ms=clock_ms,
+        probe=probe,
+        partition_limits=PartitionLimits(settings.max_partitions_per_topic, settings.max_partitions),
+    )
     journal = root.journal(epoch)
     tabler = Tabler(
         table,

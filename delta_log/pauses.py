@@ -8,8 +8,11 @@ sleep between them. It knows time; it must not know what the work is.
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -18,6 +21,11 @@ T = TypeVar("T")
 _STRETCH_S: Final = 0.00025
 #: Long enough for whoever waits to wake up and take the interpreter.
 _PAUSE_S: Final = 0.0001
+#: After so long a thread that computes at a stretch lets go of the interpreter when another wants it.
+_TURN_S: Final = 0.0005
+_turns: Final = threading.Lock()
+#: Who computes at a stretch, with how often to let go when nobody does.
+_computing: Final[list[float]] = []
 
 
 def with_pauses(pieces: Iterable[T]) -> Iterator[T]:
@@ -28,3 +36,18 @@ def with_pauses(pieces: Iterable[T]) -> Iterator[T]:
         if time.perf_counter() - began >= _STRETCH_S:
             time.sleep(_PAUSE_S)
             began = time.perf_counter()
+
+
+@contextmanager
+def short_turns() -> Generator[None]:
+    """While it lasts this thread computes what cannot be cut into pieces: others need not wait for long."""
+    with _turns:
+        _computing.append(_computing[-1] if _computing else sys.getswitchinterval())
+        sys.setswitchinterval(min(_TURN_S, _computing[-1]))
+    try:
+        yield
+    finally:
+        with _turns:
+            before = _computing.pop()
+            if not _computing:
+                sys.setswitchinterval(before)

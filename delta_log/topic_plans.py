@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from delta_log.actions import Action, CommitInfo, MetaData, Protocol, Remove, Txn
 from delta_log.conflicts import TOPIC_ID
-from delta_log.errors import InvalidPartitions, PlanOutdated, TopicExists
+from delta_log.errors import InvalidPartitions, PlanOutdated, TooManyPartitions, TopicExists
 from delta_log.lost_ranges import LOST
 from delta_log.schema import FILE_SCHEMA, delta_schema
 from delta_log.snapshot import EPOCH_TXN, Snapshot, clean_txn, end_txn, start_txn, tombstones_txns
@@ -25,9 +25,26 @@ DELETED: Final = "lakelog.deleted.ms"
 #: When the table was handed over to others; it is no topic of ours since.
 EXPORTED: Final = "lakelog.exported.ms"
 MAX_PARTITIONS: Final = 10_000
+MAX_PARTITIONS_IN_ALL: Final = 50_000
 _OWN_PROPERTIES: Final = (TOPIC_ID, PARTITIONS, LOST)
 
 ConfigValue = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLimits:
+    """How many partitions a topic may be given, and all together. What has more already stays as it is."""
+
+    per_topic: int = MAX_PARTITIONS
+    in_all: int = MAX_PARTITIONS_IN_ALL
+
+    def check(self, topic: str, partitions: object, had: int, present: int) -> None:
+        """`had` is what the topic had, `present` what all have."""
+        check_partition_count(topic, partitions)
+        if type(partitions) is int and partitions > self.per_topic:
+            raise TooManyPartitions(topic, partitions, "max_partitions_per_topic", self.per_topic)
+        if type(partitions) is int and present - had + partitions > self.in_all:
+            raise TooManyPartitions(topic, partitions, "max_partitions", self.in_all, present)
 
 
 @dataclass(frozen=True, slots=True)

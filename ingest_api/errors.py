@@ -82,6 +82,7 @@ TABLE: Final[tuple[tuple[type[LakelogError], Row], ...]] = (
     (group_errors.InvalidOffset, Row(422, 42206, ("topic", "partition"))),
     (group_errors.MetadataTooLarge, Row(422, 42207, ("topic", "partition"))),
     (log_errors.RecordTooLarge, Row(422, 42210, ("index", "size", "limit"))),
+    (log_errors.TooManyPartitions, Row(422, 42211, ("setting", "limit", "present"))),
     (log_errors.InvalidRecord, Row(422, 422, ("index",))),
     (log_errors.InvalidRequest, Row(422, 422)),
     (log_errors.Overloaded, Row(503, 50301)),

@@ -91,6 +91,8 @@ def log_settings(settings: ServerSettings) -> Settings:
         ballast_bytes=settings.ballast_bytes,
         files_per_second=float(settings.files_per_second),
         producer_expiration_ms=settings.producer_id_expiration_ms,
+        max_partitions_per_topic=settings.max_partitions_per_topic,
+        max_partitions=settings.max_partitions,
         transactions=Bounds(
             timeout_ms=min(Bounds().timeout_ms, settings.transaction_max_timeout_ms),
             most_timeout_ms=settings.transaction_max_timeout_ms,

@@ -115,6 +115,10 @@ class ServerSettings:
         doc="Make a topic when somebody produces to one that is not there.")
     default_partitions: int = _row(1, Whole(1, 10_000), group=_TOPICS,
         doc="How many partitions a topic gets when its maker does not say.")
+    max_partitions_per_topic: int = _row(10_000, Whole(1, 10_000), group=_TOPICS,
+        doc="The most partitions that a topic may be given; `default_partitions` or more.")
+    max_partitions: int = _row(50_000, Whole(1, 1_000_000), group=_TOPICS,
+        doc="The most partitions that all topics together may be given. What is there already stays, whatever it has.")
     broker_id: int = _row(1, Whole(0, 2**31 - 1), group=_TOPICS,
         doc="The id under which this server is listed as the one broker.")
 

@@ -140,6 +140,12 @@ def _check_together(settings: ServerSettings) -> None:
         raise UnusableSetting(
             f"max_bodies_bytes={settings.max_bodies_bytes} cannot be below max_body_bytes={settings.max_body_bytes}"
         )
+    most = min(settings.max_partitions_per_topic, settings.max_partitions)
+    if settings.default_partitions > most:
+        raise UnusableSetting(
+            f"default_partitions={settings.default_partitions} cannot be above max_partitions_per_topic or"
+            f" max_partitions, {most}"
+        )
     try:
         TopicConfig.of({}, server_defaults=settings.topic_defaults)
     except InvalidConfig as error:

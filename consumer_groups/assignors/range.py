@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from consumer_groups.assignors.subscribers import Assignment, Subscriber, TopicPartition, group_topics, order_members
+from consumer_groups.assignors.subscribers import (
+    Assignment,
+    Subscriber,
+    TopicPartition,
+    group_topics,
+    order_members,
+    share,
+)
 
 
 def assign_range(subscribers: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
@@ -19,6 +26,6 @@ def assign_range(subscribers: Sequence[Subscriber], partitions: Mapping[str, int
         start = 0
         for place, member in enumerate(members):
             end = start + least + (place < longer_runs)
-            owned[member.member_id] += [TopicPartition(topic, partition) for partition in range(start, end)]
+            owned[member.member_id] += share(topic, range(start, end))
             start = end
     return {member_id: frozenset(its) for member_id, its in owned.items()}

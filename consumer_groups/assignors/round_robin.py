@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from consumer_groups.assignors.subscribers import Assignment, Subscriber, TopicPartition, group_topics, order_members
+from consumer_groups.assignors.subscribers import (
+    Assignment,
+    Subscriber,
+    TopicPartition,
+    group_topics,
+    order_members,
+    share,
+)
 
 
 def assign_round_robin(subscribers: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
@@ -15,9 +22,9 @@ def assign_round_robin(subscribers: Sequence[Subscriber], partitions: Mapping[st
     owned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     turn = 0
     for topic in group_topics(members, partitions):
-        for partition in range(partitions[topic]):
+        for partition in share(topic, range(partitions[topic])):
             while topic not in members[turn].topics:
                 turn = (turn + 1) % len(members)
-            owned[members[turn].member_id].append(TopicPartition(topic, partition))
+            owned[members[turn].member_id].append(partition)
             turn = (turn + 1) % len(members)
     return {member_id: frozenset(its) for member_id, its in owned.items()}

@@ -14,7 +14,15 @@ from typing import Final
 import msgspec
 
 from consumer_groups.assignors.balance import Counts, balance_counts
-from consumer_groups.assignors.subscribers import Assignment, Subscriber, TopicPartition, group_topics, order_members
+from consumer_groups.assignors.subscribers import (
+    Assignment,
+    Subscriber,
+    TopicPartition,
+    group_topics,
+    in_order,
+    order_members,
+    share,
+)
 
 NOBODY: Final = -1
 
@@ -53,8 +61,7 @@ def _pool_partitions(members: Sequence[Subscriber], partitions: Mapping[str, int
     for topic, its in group_topics(members, partitions).items():
         key = tuple(places[member.member_id] for member in its)
         pool = pools.setdefault(key, _Pool(key))
-        for partition in range(partitions[topic]):
-            one = TopicPartition(topic, partition)
+        for one in share(topic, range(partitions[topic])):
             owner = owners.get(one, NOBODY)
             (pool.free if owner == NOBODY else pool.owned.setdefault(owner, [])).append(one)
     return list(pools.values())
@@ -78,5 +85,5 @@ def _deal_out(pool: _Pool, wanted: Counts, given: list[list[TopicPartition]]) ->
         left += its[count:]
         missing[member] = count - len(its)
     turns = sorted((len(given[member]) + turn, member) for member, count in missing.items() for turn in range(count))
-    for one, (_, member) in zip(sorted(left), turns, strict=True):
+    for one, (_, member) in zip(in_order(left), turns, strict=True):
         given[member].append(one)

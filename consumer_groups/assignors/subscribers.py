@@ -5,8 +5,8 @@ It knows members and partitions. It must not know any one assignor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,32 @@ import msgspec
 class TopicPartition(NamedTuple):
     topic: str
     partition: int
+
+
+#: Each partition once, by topic and number: holdings, targets and owners of all groups name the same ones.
+_SHARED: Final[dict[str, dict[int, TopicPartition]]] = {}
+_MOST_SHARED: Final = 100_000
+_FEW: Final = 250
+
+
+def share(topic: str, numbers: Iterable[int]) -> list[TopicPartition]:
+    """Partitions of one topic, in the order given."""
+    known = _SHARED.setdefault(topic, {})
+    before = len(known)
+    found = [known.get(number) or known.setdefault(number, TopicPartition(topic, number)) for number in numbers]
+    if len(known) > before and sum(map(len, _SHARED.values())) > _MOST_SHARED:
+        _SHARED.clear()
+    return found
+
+
+def in_order(partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+    """Sorted, many of them topic by topic: no other thread runs Python in the middle of a sort."""
+    if len(partitions) < _FEW:
+        return sorted(partitions)
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return [one for topic in sorted(numbers) for one in share(topic, sorted(numbers[topic]))]
 
 
 class Subscriber(msgspec.Struct, frozen=True):

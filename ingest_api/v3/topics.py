@@ -11,7 +11,6 @@ from delta_log import Log
 from delta_log.errors import NotAvailable, TopicExists, UnknownTopic
 from delta_log.names import check_topic_name, collision_key
 from delta_log.topic_config import TopicConfig
-from delta_log.topic_plans import check_partition_count
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.json_bodies import V3_TYPES, read_json
 from ingest_api.operations import Operation, Says
@@ -161,7 +160,7 @@ def _partition_counts(log: Log) -> dict[str, int]:
 def _check_new(log: Log, name: str, partitions: int, configs: Mapping[str, ConfigValue]) -> None:
     """Everything that could be wrong with a new topic, without making it."""
     check_topic_name(name)
-    check_partition_count(name, partitions)
+    log.check_partitions(name, partitions)
     TopicConfig.of({setting: value for setting, value in configs.items() if value is not None})
     same = [there for there in log.topics() if collision_key(there) == collision_key(name)]
     if same:

@@ -151,6 +151,7 @@ EXITS: Final = (
             "INVALID_RECORD": _MEND,
             "INVALID_TIMESTAMP": "mend the clock, or the message.timestamp settings of the topic",
             "INVALID_PARTITIONS": "choose another number",
+            "POLICY_VIOLATION": "choose a smaller number, or raise the limit",
             "INVALID_REGULAR_EXPRESSION": _MEND,
             "TRANSACTION_TOO_LARGE": "commit sooner",
             "UNKNOWN_TRANSACTION_STAGE": _MEND,

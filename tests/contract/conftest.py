@@ -11,9 +11,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from consumer_groups import coordinator, weight
 from delta_log import Log
 from delta_log.stores.objects import ObjectStore
 from tests.support.azure_server import WANTED as AZURE_TOO
@@ -25,19 +27,27 @@ from tests.support.store_proxy import TROUBLE, StoreProxy
 PLACES = ("local", "memory", "s3", *(["az"] if AZURE_TOO else []))
 BAD = "s3 behind a bad network"
 TRIED_BEHIND_TROUBLE = ("test_log_append",)
+#: With every decision of a group made aside, as large ones are.
+ASIDE = "groups aside"
+TRIED_ASIDE = ("test_groups_polling", "test_groups_keeping", "test_groups_dead_letters", "test_groups_ledger")
 EVERYTHING = os.environ.get("LAKELOG_BAD_NETWORK") == "1"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames:
-        tried = EVERYTHING or metafunc.module.__name__.rpartition(".")[2] in TRIED_BEHIND_TROUBLE
-        metafunc.parametrize("place", [*PLACES, *([BAD] if tried else [])], indirect=True)
+        module = metafunc.module.__name__.rpartition(".")[2]
+        also = [BAD] if EVERYTHING or module in TRIED_BEHIND_TROUBLE else []
+        also += [ASIDE] if module in TRIED_ASIDE else []
+        metafunc.parametrize("place", [*PLACES, *also], indirect=True)
 
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     store = None
     with no_thread_left(), ExitStack() as network:
+        if request.param == ASIDE:
+            for module in (weight, coordinator):
+                network.enter_context(mock.patch.object(module, "LARGE", 0))
         if request.param in ("s3", BAD):
             server: S3Server = request.getfixturevalue("s3_server")
             options = server.options

@@ -10,6 +10,7 @@ from delta_log.errors import (
     InvalidName,
     InvalidPartitions,
     LakelogError,
+    TooManyPartitions,
     TopicExists,
     UnknownPartition,
     UnknownTopic,
@@ -196,3 +197,58 @@ def test_settings_and_partitions_that_change_at_once_both_count(log: Log):
                 done.result(20)
             info = log.describe_topic("t")
             assert (info.partitions, info.config.segment_ms) == (count, count)
+
+
+def test_a_topic_and_all_of_them_have_no_more_partitions_than_they_may(place: Place):
+    log = place.open(replace_settings(max_partitions_per_topic=4, max_partitions=6))
+    log.create_topic("t", 4)
+    for refused in (lambda: log.create_topic("u", 5), lambda: log.add_partitions("t", 5)):
+        with pytest.raises(TooManyPartitions, match="max_partitions_per_topic is 4") as one:
+            refused()
+        assert (one.value.setting, one.value.limit, one.value.present) == ("max_partitions_per_topic", 4, None)
+    log.create_topic("u", 1)
+    for refused in (lambda: log.create_topic("v", 2), lambda: log.add_partitions("u", 3)):
+        with pytest.raises(TooManyPartitions, match="max_partitions is 6, and there are 5") as every:
+            refused()
+        assert (every.value.setting, every.value.limit, every.value.present) == ("max_partitions", 6, 5)
+    assert log.topics() == ["t", "u"]
+    assert [log.describe_topic(name).partitions for name in ("t", "u")] == [4, 1]
+    log.add_partitions("u", 2)
+    log.delete_topic("t")
+    log.create_topic("w", 4)
+
+
+def test_a_log_that_has_more_partitions_than_it_may_opens_and_goes_on(place: Place):
+    log = place.open()
+    log.create_topic("t", 4)
+    place.close()
+    log = place.open(replace_settings(max_partitions_per_topic=2, max_partitions=3))
+    assert log.append("t", [Record(b"a", partition=3)]).ranges[0].partition == 3
+    with pytest.raises(TooManyPartitions):
+        log.add_partitions("t", 5)
+    with pytest.raises(TooManyPartitions):
+        log.create_topic("u", 1)
+    with pytest.raises(InvalidPartitions, match="never removed"):
+        log.add_partitions("t", 2)
+    log.alter_topic("t", {"retention.ms": 5})
+    assert log.describe_topic("t").partitions == 4
+
+
+def test_of_many_that_add_partitions_at_once_none_passes_the_limit(place: Place):
+    log = place.open(replace_settings(max_partitions=20))
+    for topic in ("a", "b"):
+        log.create_topic(topic, 1)
+
+    def add(number: int) -> bool:
+        try:
+            if number % 2:
+                log.create_topic(f"t{number}", 3)
+            else:
+                log.add_partitions("ab"[number // 2 % 2], number)
+        except InvalidPartitions:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert any(pool.map(add, range(2, 26)))
+    assert sum(log.describe_topic(name).partitions for name in log.topics()) <= 20

@@ -6,7 +6,7 @@ import pytest
 
 from delta_log import Record
 from tests.support.http_app import HttpApp, error_code
-from tests.support.logs import NOW
+from tests.support.logs import NOW, Place, replace_settings
 
 V2 = "application/vnd.kafka.v2+json"
 ONE_REPLICA = [{"broker": 1, "leader": True, "in_sync": True}]
@@ -316,3 +316,26 @@ def test_batches_of_what_is_not_there_are_refused(app: HttpApp):
     app.log.create_topic("orders", 1)
     assert error_code(app.get("/topics/orders/partitions/1/batches")) == (404, 40402)
     assert error_code(app.get("/topics/orders/partitions/0/batches?offset=-1")) == (422, 422)
+
+
+def test_more_partitions_than_a_topic_or_all_may_have_are_refused_and_nothing_is_made(http_place: Place):
+    log = http_place.open(replace_settings(max_partitions_per_topic=4, max_partitions=6))
+    with HttpApp(log, auto_create_topics=True, default_partitions=3) as app:
+        topics = f"/v3/clusters/{app.log.cluster_id}/topics"
+        answer = app.put("/topics/orders", json={"partitions": 5})
+        assert error_code(answer) == (422, 42211)
+        assert (answer.json()["setting"], answer.json()["limit"]) == ("max_partitions_per_topic", 4)
+        assert app.put("/topics/orders", json={"partitions": 4}).status_code == 201
+        answer = app.put("/topics/more", json={"partitions": 3})
+        assert error_code(answer) == (422, 42211)
+        assert (answer.json()["setting"], answer.json()["limit"], answer.json()["present"]) == ("max_partitions", 6, 4)
+        produced = app.post("/topics/more", json={"records": [{"value": 1}]})
+        assert error_code(produced) == (422, 42211)
+        for validate_only in (True, False):
+            wanted = {"topic_name": "more", "partitions_count": 3, "validate_only": validate_only}
+            answer = app.post(topics, json=wanted)
+            assert error_code(answer) == (400, 40002)
+            assert "max_partitions is 6" in answer.json()["message"]
+        assert error_code(app.patch(f"{topics}/orders", json={"partitions_count": 5})) == (400, 40002)
+        assert app.get("/topics").json() == ["orders"]
+        assert len(app.get("/topics/orders/partitions").json()) == 4

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -50,9 +50,11 @@ class HeldJournal:
 
 
 @asynccontextmanager
-async def coordinating(log: Log) -> AsyncIterator[Coordinator]:
+async def coordinating(log: Log, *, custom_assignors: Collection[str] = ()) -> AsyncIterator[Coordinator]:
     names = itertools.count()
-    coordinator = await Coordinator.open(log, wall_clock_ms, lambda: f"member-{next(names)}")
+    coordinator = await Coordinator.open(
+        log, wall_clock_ms, lambda: f"member-{next(names)}", custom_assignors=custom_assignors
+    )
     try:
         yield coordinator
     finally:

@@ -24,6 +24,12 @@ ROWS: list[tuple[LakelogError, int, int, dict[str, Any]]] = [
     (errors.RecordTooLarge(3, 20, 10), 422, 42210, {"index": 3, "size": 20, "limit": 10}),
     (errors.InvalidTimestamp(3, -1, "too early"), 422, 422, {"index": 3}),
     (errors.InvalidPartitions("t", 0, "at least one"), 422, 422, {}),
+    (
+        errors.TooManyPartitions("t", 9, "max_partitions", 8, 5),
+        422,
+        42211,
+        {"setting": "max_partitions", "limit": 8, "present": 5},
+    ),
     (errors.UnknownTopic("t"), 404, 40401, {}),
     (errors.UnknownPartition("t", 9, 3), 404, 40402, {}),
     (errors.TopicExists("t", "T"), 409, 40901, NEVER),

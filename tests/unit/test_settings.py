@@ -146,6 +146,10 @@ def test_assignors_are_a_list_or_have_commas_between_them():
         ('trusted_proxies = ["10.0.0.1/8"]', "it must be addresses or networks with commas between them"),
         ('assignors = "range"', "assignors cannot be 'range': it must be functions with commas between them"),
         ('assignors = ["os:system(1)"]', "assignors cannot be ['os:system(1)']: it must be functions with commas"),
+        (
+            "default_partitions = 9\nmax_partitions = 8",
+            "default_partitions=9 cannot be above max_partitions_per_topic or",
+        ),
         ("max_bodies_bytes = 2048", "max_bodies_bytes=2048 cannot be below max_body_bytes=67108864"),
         ("topic.min.compaction.lag.ms = 9\ntopic.max.compaction.lag.ms = 8", "topic.min.compaction.lag.ms=9 cannot be"),
         ("port = [1", "file my.toml: it is not TOML: "),
