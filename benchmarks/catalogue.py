@@ -41,6 +41,7 @@ BENCHMARKS = {
     "http-idle": Benchmark("benchmarks.http_idle", "a thousand readers who wait for what never comes"),
     "group-commits": Benchmark("benchmarks.group_commits", "commits of one member, and of many"),
     "group-changes": Benchmark("benchmarks.group_changes", "members that join, leave and crash"),
+    "group-large": Benchmark("benchmarks.group_large", "who waits while a group shares out very many partitions"),
     "group-reading": Benchmark("benchmarks.group_reading", "a group's reading beside a plain one"),
     "idempotence": Benchmark("benchmarks.idempotence", "requests with numbers, and without", patience=2),
     "transactions": Benchmark("benchmarks.transactions", "begun, given records and committed; and a start on many"),

@@ -28,6 +28,12 @@ class Member(Conversation):
         await self.call("POST", self._group, {"name": self.name, "auto.commit.enable": "false", **given})
         await self.call("POST", f"{self.path}/subscription", {"topics": [topic]})
 
+    async def read_all(self) -> None:
+        """Be a member that reads every topic, from its beginning."""
+        options = {"auto.commit.enable": "false", "auto.offset.reset": "earliest"}
+        await self.call("POST", self._group, {"name": self.name, **options})
+        await self.call("POST", f"{self.path}/subscription", {"topic_pattern": ".*"})
+
     async def leave(self) -> None:
         await self.call("DELETE", self.path)
 

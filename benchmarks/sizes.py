@@ -40,6 +40,8 @@ class Size:
     members: int
     #: that a large group shares out
     shared_partitions: int
+    #: that are read by a pattern
+    large_partitions: int
     #: files that a compaction finds, of `pool` records each, and small ones
     files_large: int
     files_small: int
@@ -74,6 +76,7 @@ SIZES = {
         idle_polls=20,
         members=5,
         shared_partitions=20,
+        large_partitions=500,
         files_large=16,
         files_small=40,
         files_retained=400,
@@ -100,6 +103,7 @@ SIZES = {
         idle_polls=1_000,
         members=50,
         shared_partitions=200,
+        large_partitions=50_000,
         files_large=32,
         files_small=5_000,
         files_retained=100_000,
@@ -126,6 +130,7 @@ SIZES = {
         idle_polls=1_000,
         members=50,
         shared_partitions=200,
+        large_partitions=50_000,
         files_large=64,
         files_small=5_000,
         files_retained=100_000,
