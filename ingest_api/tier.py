@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from consumer_groups.coordinator import Coordinator
 from delta_log import Log
@@ -21,6 +21,8 @@ from ingest_api.watch import Watch
 
 P = ParamSpec("P")
 T = TypeVar("T")
+#: An answer of more entries takes milliseconds.
+_MANY: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,10 @@ class Tier:
         """Something that may wait for the disk. It goes on when our patience is over: its outcome is unknown then."""
         running = asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
         return await self.in_time(running)
+
+    async def show(self, entries: int, make: Callable[[], T]) -> T:
+        """An answer of so many entries; one of many is made in a thread."""
+        return make() if entries < _MANY else await self.in_thread(make)
 
     async def change_topics(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make, grow or delete topics. Groups know of it before it returns, and in the end whoever waits for that."""

@@ -6,6 +6,7 @@ import re
 from typing import Final
 from urllib.parse import quote
 
+from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.coordinator import Answer
 from consumer_groups.membership import Heartbeat, Join, Leave
 from consumer_groups.options import OPTIONS, Options, parse_options
@@ -120,7 +121,10 @@ class Instances:
         media = _prepare(call)
         await self._in_time(self._tier.groups.check(who.group, who.member_id, who.generation))
         answer = await self._in_time(self._tier.groups.assignment(who.group, who.member_id))
-        return told(AssignmentsView(show_partitions(answer.reply)), answer.generation, media)
+        partitions = answer.reply
+        return await self._tier.show(
+            len(partitions), lambda: told(AssignmentsView(show_partitions(partitions)), answer.generation, media)
+        )
 
     async def heartbeat(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
@@ -130,12 +134,15 @@ class Instances:
         command = Heartbeat(who.member_id, who.generation, owned)
         answer = await self._in_time(self._tier.groups.heartbeat(who.group, command))
         beaten = answer.reply
-        since: dict[str, dict[str, int]] = {}
-        for (topic, partition), generation in sorted(beaten.since.items()):
-            since.setdefault(topic, {})[str(partition)] = generation
-        assigned, revoking = show_partitions(beaten.assigned), show_partitions(beaten.revoking)
-        view = HeartbeatView(answer.generation, assigned, revoking, since)
-        return told(view, answer.generation, media)
+
+        def show() -> Reply:
+            since: dict[str, dict[str, int]] = {}
+            for topic, partition in in_order(beaten.since):
+                since.setdefault(topic, {})[str(partition)] = beaten.since[TopicPartition(topic, partition)]
+            assigned, revoking = show_partitions(beaten.assigned), show_partitions(beaten.revoking)
+            return told(HeartbeatView(answer.generation, assigned, revoking, since), answer.generation, media)
+
+        return await self._tier.show(len(beaten.assigned) + len(beaten.revoking), show)
 
     async def _parse(self, given: dict[str, object]) -> tuple[str | None, Options]:
         """A function that is named is loaded, which may take its time; only one that the server was told may be."""

@@ -45,13 +45,17 @@ class _Groups:
     async def describe(self, call: Call) -> Reply:
         media = _prepare(call)
         described = await self._describe(call)
-        partitions = await self._tier.in_thread(measure_progress, described.progress, self._offsets)
-        return json_reply(show_group(described, partitions), content_type=media)
+
+        def measure_and_show() -> Reply:
+            partitions = measure_progress(described.progress, self._offsets)
+            return json_reply(show_group(described, partitions), content_type=media)
+
+        return await self._tier.in_thread(measure_and_show)
 
     async def offsets(self, call: Call) -> Reply:
         media = _prepare(call)
-        described = await self._describe(call)
-        return json_reply(show_committed(described.committed), content_type=media)
+        committed = (await self._describe(call)).committed
+        return await self._tier.show(len(committed), lambda: json_reply(show_committed(committed), content_type=media))
 
     async def put_offsets(self, call: Call) -> Reply:
         _prepare(call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from consumer_groups.admin import GroupDescription, MemberDescription
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.progress import measure_progress
 from consumer_groups.topics import LogOffsets
 from ingest_api.call import Call, Reply, json_reply
@@ -54,10 +54,9 @@ class _Groups:
 
     async def assignments(self, call: Call, view: View) -> Reply:
         described = await self._describe(call)
-        found = _member(call, described)
-        return json_reply(
-            GroupResources(view, described.summary.group).assignments(found.member.member_id, _owned(found))
-        )
+        found, of = _member(call, described), GroupResources(view, described.summary.group)
+        many = len(found.assigned) + len(found.revoking)
+        return await self._tier.show(many, lambda: json_reply(of.assignments(found.member.member_id, _owned(found))))
 
     async def assignment(self, call: Call, view: View) -> Reply:
         described = await self._describe(call)
@@ -67,7 +66,8 @@ class _Groups:
         return json_reply(GroupResources(view, described.summary.group).assignment(found.member.member_id, partition))
 
     async def lags(self, call: Call, view: View) -> Reply:
-        return json_reply(await self._lags(call, view))
+        lags = await self._lags(call, view)
+        return await self._tier.show(len(lags.data), lambda: json_reply(lags))
 
     async def lag(self, call: Call, view: View) -> Reply:
         partition = _partition(call)
@@ -86,9 +86,13 @@ class _Groups:
     async def _lags(self, call: Call, view: View) -> Listed[ConsumerLag]:
         """404 where there is none, as Confluent has it."""
         described = await self._describe(call)
-        partitions = await self._tier.in_thread(measure_progress, described.progress, self._offsets)
         members = {each.member.member_id: each.member for each in described.members}
-        listed = GroupResources(view, described.summary.group).lags(partitions, members)
+
+        def measure() -> Listed[ConsumerLag]:
+            partitions = measure_progress(described.progress, self._offsets)
+            return GroupResources(view, described.summary.group).lags(partitions, members)
+
+        listed = await self._tier.in_thread(measure)
         if not listed.data:
             raise Refusal(404, f"group {_shown(call, 'group')} has committed nothing")
         return listed
@@ -150,7 +154,7 @@ def _member(call: Call, described: GroupDescription) -> MemberDescription:
 
 
 def _owned(found: MemberDescription) -> list[TopicPartition]:
-    return sorted((*found.assigned, *found.revoking))
+    return in_order((*found.assigned, *found.revoking))
 
 
 def _partition(call: Call) -> TopicPartition | None:
