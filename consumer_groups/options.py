@@ -22,6 +22,11 @@ from delta_log.names import check_id, check_topic_name
 from delta_log.topic_settings import Whole
 
 FORMATS: Final = ("binary", "json")
+ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")
+#: What other clients call an option.
+SPELLINGS: Final[Mapping[str, str]] = {"enable.auto.commit": "auto.commit.enable"}
+#: Options that no member keeps.
+_NOT_KEPT: Final = ("name", "isolation.level")
 _INT32_MAX: Final = 2**31 - 1
 _HOUR: Final = 3_600_000
 _SHOWN: Final = 100
@@ -70,19 +75,20 @@ class Option:
     check: Callable[[object], object]
     rule: str
     doc: str
+    unkept_default: str | None = None
 
     @property
     def default(self) -> object:
-        return getattr(Options(), self.name.replace(".", "_"), None)
+        return getattr(Options(), self.name.replace(".", "_"), self.unkept_default)
 
 
 def parse_options(given: Mapping[str, object], *, custom: Collection[str] = ()) -> tuple[str | None, Options]:
     """The name asked for, if any, and the options. `custom` are the assignors of others that may be loaded."""
     values: dict[str, object] = {}
     for name, value in given.items():
-        option = OPTIONS.get(name)
+        option = OPTIONS.get(SPELLINGS.get(name, name))
         if option is None:
-            near = get_close_matches(name, OPTIONS, 1)
+            near = get_close_matches(name, [*OPTIONS, *SPELLINGS], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise InvalidOption(name[:_SHOWN], _shown(value), f"there is no such option{hint}")
         if value is None and option.default is None:
@@ -90,8 +96,10 @@ def parse_options(given: Mapping[str, object], *, custom: Collection[str] = ()) 
         parsed = option.check(value)
         if parsed is None:
             raise InvalidOption(name, _shown(value), option.rule)
-        values[name.replace(".", "_")] = parsed
-    options = msgspec.convert({k.replace("_", "."): v for k, v in values.items() if k != "name"}, Options)
+        if values.setdefault(option.name, parsed) != parsed:
+            other = next(each for each in given if SPELLINGS.get(each, each) == option.name)
+            raise InvalidOption(name, _shown(value), f"what {other} says, as both mean the same")
+    options = msgspec.convert({k: v for k, v in values.items() if k not in _NOT_KEPT}, Options)
     for strategy in options.partition_assignment_strategy:
         try:
             assignor_named(strategy, custom)
@@ -109,6 +117,10 @@ def _flag(given: object) -> bool | None:
 
 def _format(given: object) -> str | None:
     return given if isinstance(given, str) and given in FORMATS else None
+
+
+def _isolation(given: object) -> str | None:
+    return given if isinstance(given, str) and given in ISOLATION_LEVELS else None
 
 
 def _policy(given: object) -> str | None:
@@ -185,6 +197,13 @@ OPTIONS: Final[Mapping[str, Option]] = {
             _attempts,
             "a whole number, 1 to 1000000, or -1 for ever",
             "how often a record is given to members that go without having come back, before it is a dead letter",
+        ),
+        Option(
+            "isolation.level",
+            _isolation,
+            f"one of {', '.join(ISOLATION_LEVELS)}",
+            "changes nothing: records of a transaction are there once it is committed",
+            ISOLATION_LEVELS[0],
         ),
         Option("polls", _flag, "true or false", "whether it reads by polls; else heartbeats alone give up what it has"),
     )

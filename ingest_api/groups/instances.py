@@ -9,7 +9,7 @@ from urllib.parse import quote
 from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.coordinator import Answer
 from consumer_groups.membership import Heartbeat, Join, Leave
-from consumer_groups.options import OPTIONS, Options, parse_options
+from consumer_groups.options import OPTIONS, SPELLINGS, Options, parse_options
 from consumer_groups.subscribing import Assign, Subscribe, Unsubscribe
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.forwarded import address_of
@@ -55,8 +55,8 @@ _OPTIONS: Final = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        option.name: {"description": f"{option.doc[:1].upper()}{option.doc[1:]}: {option.rule}."}
-        for option in OPTIONS.values()
+        name: {"description": f"{option.doc[:1].upper()}{option.doc[1:]}: {option.rule}."}
+        for name, option in (*OPTIONS.items(), *((other, OPTIONS[name]) for other, name in SPELLINGS.items()))
     },
 }
 _MOST_CLIENT_ID: Final = 255

@@ -65,6 +65,29 @@ def test_options_may_be_strings_and_all_media_types_of_v2_are_taken(app: HttpApp
         assert (options.auto_commit_enable, options.fetch_min_bytes, options.format) == (False, 5, "json")
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_an_instance_is_made_as_strimzis_bridge_makes_it(app: HttpApp, as_text: bool):
+    given: dict[str, Any] = {
+        "name": "one", "format": "json", "auto.offset.reset": "latest", "enable.auto.commit": False,
+        "fetch.min.bytes": 512, "consumer.request.timeout.ms": 30_000, "isolation.level": "read_committed",
+    }  # fmt: skip
+    if as_text:
+        given = {name: str(value).lower() for name, value in given.items()}
+    assert app.post("/consumers/g", json=given, headers={"content-type": V2}).status_code == 200
+    options = app.tier.groups.peek("g", "one")
+    assert options is not None
+    assert (options.auto_commit_enable, options.fetch_min_bytes) == (False, 512)
+    assert (options.consumer_request_timeout_ms, options.auto_offset_reset) == (30_000, "latest")
+
+
+def test_two_spellings_that_contradict_each_other_make_no_instance(app: HttpApp):
+    refused = app.post("/consumers/g", json={"auto.commit.enable": True, "enable.auto.commit": False})
+    assert error_code(refused) == (422, 42204)
+    assert refused.json()["setting"] == "enable.auto.commit"
+    assert "auto.commit.enable" in refused.json()["message"]
+    assert app.get("/groups").json() == {"groups": []}
+
+
 def test_a_body_of_another_type_is_refused(app: HttpApp):
     refused = app.post("/consumers/g", content=b"{}", headers={"content-type": "text/plain"})
     assert error_code(refused) == (415, 415)

@@ -74,7 +74,7 @@ def test_kafkas_names_of_assignors_are_understood():
 
 def test_every_field_that_is_kept_is_a_documented_option_and_the_other_way_round():
     kept = {field.encode_name for field in msgspec.structs.fields(Options)}
-    assert kept | {"name"} == set(OPTIONS)
+    assert kept | {"name", "isolation.level"} == set(OPTIONS)
     assert all(option.doc and option.rule for option in OPTIONS.values())
     for option in OPTIONS.values():
         default = option.default
@@ -103,3 +103,51 @@ def test_a_policy_says_where_to_begin():
     policy = parse_policy("BY_DURATION:pt1s")
     assert policy == "by_duration:PT1S"
     assert resolve_policy(policy, offsets, 5000) == At(4000)
+
+
+@pytest.mark.parametrize("spelling", ["auto.commit.enable", "enable.auto.commit"])
+@pytest.mark.parametrize("value", [False, "false", "False"], ids=["a flag", "text", "capitals"])
+def test_auto_commit_is_spelled_as_either_proxy_does(spelling: str, value: object):
+    _, options = parse_options({spelling: value})
+    assert options == Options(auto_commit_enable=False)
+
+
+def test_all_that_another_proxy_takes_is_taken_as_json_has_it_and_as_text():
+    given = {
+        "name": "one",
+        "format": "json",
+        "auto.offset.reset": "latest",
+        "enable.auto.commit": True,
+        "fetch.min.bytes": 100,
+        "consumer.request.timeout.ms": 30_000,
+        "isolation.level": "read_committed",
+    }
+    as_text = {name: str(value).lower() for name, value in given.items()}
+    wanted = Options(format="json", auto_offset_reset="latest", fetch_min_bytes=100, consumer_request_timeout_ms=30_000)
+    assert parse_options(given) == parse_options(as_text) == ("one", wanted)
+
+
+def test_two_spellings_may_say_the_same_and_nothing_else():
+    for pair in ((False, "false"), ("true", True)):
+        given = dict(zip(("auto.commit.enable", "enable.auto.commit"), pair, strict=True))
+        parse_options(given)
+    for first, second in (("auto.commit.enable", "enable.auto.commit"), ("enable.auto.commit", "auto.commit.enable")):
+        with pytest.raises(InvalidOption, match=first) as refused:
+            parse_options({first: True, second: "false"})
+        assert refused.value.setting == second
+
+
+def test_a_level_of_isolation_changes_nothing():
+    for level in ("read_committed", "read_uncommitted"):
+        assert parse_options({"isolation.level": level}) == (None, Options())
+    for level in ("serializable", 1, None):
+        with pytest.raises(InvalidOption, match="read_committed, read_uncommitted"):
+            parse_options({"isolation.level": level})
+
+
+def test_a_wrong_value_is_told_under_the_spelling_that_was_used():
+    with pytest.raises(InvalidOption, match="true or false") as refused:
+        parse_options({"enable.auto.commit": "yes"})
+    assert refused.value.setting == "enable.auto.commit"
+    with pytest.raises(InvalidOption, match=r"did you mean enable\.auto\.commit"):
+        parse_options({"enable.auto.comit": True})
