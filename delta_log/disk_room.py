@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from delta_log.ballast import Ballast
-from delta_log.errors import DiskFull, is_full
+from delta_log.errors import DiskFull, LakelogError, is_full
 from delta_log.fullness import Fullness, Look, ballast_size, decide_step, leaves_enough, reserve_of, settle_fill
 
 LOOKS_EVERY_S: Final = 1.0
@@ -109,6 +109,7 @@ class BallastThread:
         #: what a start had no room for
         self.claim: Callable[[], None] | None = None
         self._stopping = False
+        self._looking = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="lakelog-ballast", daemon=True)
 
     def start(self) -> None:
@@ -120,8 +121,17 @@ class BallastThread:
         if self._thread.is_alive():
             self._thread.join()
 
+    def give_slice(self) -> bool:
+        """At once, to what makes room and found none; False where nothing is left."""
+        with self._looking:
+            return self._room.full and self._ballast.give_back(1) > 0
+
     def look(self, *, may_fill: bool = True) -> None:
         """One look, and what follows from it."""
+        with self._looking:
+            self._look(may_fill=may_fill)
+
+    def _look(self, *, may_fill: bool) -> None:
         refused, by_quota = self._room.take_refusals()
         free, total = self._free_bytes()
         size = ballast_size(self._wanted, total)
@@ -165,7 +175,7 @@ class BallastThread:
         while not self._stopping:
             try:
                 self.look()
-            except OSError as error:
+            except (OSError, LakelogError) as error:
                 _log.warning("the room on the disk cannot be looked at: %s", error)
             self._room.wake.wait(LOOKS_EVERY_S)
             self._room.wake.clear()

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from delta_log.appending import Appending
 from delta_log.catalog import TopicInfo
 from delta_log.deletion import carry_out_deletion, decide_deletion, finish_deletion
 from delta_log.disk import Disk, Probe, no_probe
-from delta_log.errors import Closed, LakelogError, OutcomeUnknown
+from delta_log.errors import Closed, DiskFull, LakelogError, OutcomeUnknown
 from delta_log.ledger import Ledger
 from delta_log.ledger_table import LedgerTable
 from delta_log.live import TableWaiter
@@ -40,6 +40,8 @@ from delta_log.topic_plans import ConfigValue
 from delta_log.transactions.decisions import TRANSACTIONS
 from delta_log.transactions.door import Transactions
 from delta_log.types import Appended, OffsetRange
+
+T = TypeVar("T")
 
 
 class Log(Appending):
@@ -136,7 +138,7 @@ class Log(Appending):
     def alter_topic(self, topic: str, changes: Mapping[str, ConfigValue]) -> TopicConfig:
         """Change settings under Kafka's names; None takes one back to its default."""
         self._check_writable()
-        return self._running.catalog.alter(self._live(topic), changes)
+        return self._with_room(lambda: self._running.catalog.alter(self._live(topic), changes))
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Have `partitions` of them from now on. Keys move with it: only order within one partition is kept."""
@@ -149,8 +151,18 @@ class Log(Appending):
         """The topic is gone when this returns, and stays gone whatever happens. A new one of its name starts at 0."""
         self._check_writable()
         live = self._live(topic)
-        decide_deletion(self._running.writer, live, self._clock_ms())
-        carry_out_deletion(self._running.catalog, self._running.writer, live)
+        self._with_room(lambda: decide_deletion(self._running.writer, live, self._clock_ms()))
+        self._with_room(lambda: carry_out_deletion(self._running.catalog, self._running.writer, live))
+
+    def _with_room(self, act: Callable[[], T]) -> T:
+        """What makes room gets some of the ballast where it finds none, and is done again."""
+        try:
+            return act()
+        except DiskFull:
+            ballast = self._running.ballast
+            if ballast is None or not ballast.give_slice():
+                raise
+            return act()
 
     def open_ledger(self, tables: Sequence[LedgerTable]) -> Ledger:
         """Tables of keyed rows beside the topics, journaled with the records; nobody can name them as topics."""
@@ -231,8 +243,9 @@ class Log(Appending):
         """Move the log start up to an offset, −1 for the end; what lies below is gone."""
         self._check_writable()
         live = self._partition(topic, partition)
-        return delete_records(
-            live, partition, before_offset, bring_up=self._running.tabler.bring_up, clock_ms=self._clock_ms
+        bring_up, clock_ms = self._running.tabler.bring_up, self._clock_ms
+        return self._with_room(
+            lambda: delete_records(live, partition, before_offset, bring_up=bring_up, clock_ms=clock_ms)
         )
 
     def run_retention(self, topic: str) -> list[RetentionPlan]:
@@ -241,7 +254,7 @@ class Log(Appending):
         live = self._live(topic)
         if not self._running.writer.room.full:
             own(self._running, live)
-        return self._running.upkeep.retain(live, self._clock_ms())
+        return self._with_room(lambda: self._running.upkeep.retain(live, self._clock_ms()))
 
     def fold(self, topic: str) -> int:
         """Merge small files now instead of when the background comes to it; returns how many merges were made."""

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -105,7 +106,8 @@ def start(
         running = _compose(root, info, epoch, settings, clock_ms, probe)
         if running.ballast is not None:
             running.ballast.claim = None if claimed else partial(_claim_later, running, settings, after)
-            running.ballast.look(may_fill=False)
+            with suppress(OSError):  # its thread says so, and tries again
+                running.ballast.look(may_fill=False)
         running.report = _recover(running)
         # whoever was forgotten in an earlier life stays so: somebody else may go by that id since
         running.writer.producers.expire(clock_ms() - settings.producer_expiration_ms)
@@ -149,7 +151,9 @@ def _claim(root: Root, now_ms: int, settings: Settings, after: int) -> tuple[int
     """
     while True:
         try:
-            return claim_epoch(root.owners, now_ms, settings.topic_defaults, after=after), True
+            epoch = claim_epoch(root.owners, now_ms, settings.topic_defaults, after=after)
+            root.room.unseal()
+            return epoch, True
         except DiskFull:
             if root.make_room():
                 continue

@@ -224,7 +224,8 @@ class LocalRoot:
             journal.give_back()
             delete_leftovers(self.path, time.time_ns() // 1_000_000, after_ms=_ABANDONED_MS)
 
-        self._ballast.drop_holes()
+        with suppress(OSError):
+            self._ballast.drop_holes()
         free_bytes = partial(self._disk.free_bytes, str(self.path))
         return BallastThread(self._room, self._ballast, size, free_bytes=free_bytes, give_back_more=give_back_more)
 

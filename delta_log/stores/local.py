@@ -267,11 +267,11 @@ def delete_leftovers(root: Path, now_ms: int, *, after_ms: int = LEFTOVER_MS) ->
         for item in found:
             if now_ms - item.stat().st_mtime_ns // 1_000_000 <= after_ms:
                 continue
-            deleted = True
             if item.is_dir():
                 shutil.rmtree(item.path, ignore_errors=True)
             else:
                 os.unlink(item.path)
+            deleted = deleted or not os.path.lexists(item.path)
     return deleted
 
 

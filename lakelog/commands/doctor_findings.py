@@ -58,8 +58,9 @@ def decide_clock(check: str, whose: str, host_ms: int, other_ms: int) -> Finding
     return Finding(check, "ok", f"this host's and {whose} are {apart / 1000:.1f} s apart")
 
 
-def decide_space(free: int) -> Finding:
-    said = f"{free // _MEBI:,} MiB"
+def decide_space(free: int, ballast: int = 0) -> Finding:
+    """`ballast` is what a root there holds in reserve: room that a server gives back, and nobody else."""
+    said = f"{free // _MEBI:,} MiB" + (f", and {ballast // _MEBI:,} MiB of ballast" if ballast else "")
     if free < LEAST_FREE:
         return Finding("free space", "failed", said, f"make room: less than {LEAST_FREE // _MEBI} MiB is too little")
     if free < SCARCE:

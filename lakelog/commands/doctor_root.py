@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from delta_log.ballast import NAME as BALLAST
 from delta_log.errors import LakelogError, NotARoot
 from delta_log.file_modes import find_wider
 from delta_log.opening import wall_clock_ms
@@ -79,10 +80,15 @@ def _examine(store: Store, directory: Path | None) -> list[Finding]:
         )
     if directory is not None:
         findings.append(decide_trials("system calls", try_directory(directory), _CALLS_CURE))
-        findings.append(decide_space(shutil.disk_usage(directory).free))
+        findings.append(decide_space(shutil.disk_usage(directory).free, ballast_of(store)))
     if findings[0].state == "ok":
         findings.append(decide_clock("clock", "the store's", wall_clock_ms(), store.now_ms()))
     return findings
+
+
+def ballast_of(store: Store) -> int:
+    """What a root holds in reserve, for a full disk."""
+    return sum(entry.size for entry in store.list("journal") if entry.name.startswith(BALLAST))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ JSON = {"Content-Type": BINARY}
 SIZE = 40_000
 #: What leaves a table is deleted a hundred commits later.
 TOPIC = {"lakelog.commit.interval.ms": 100, "lakelog.history.commits": 100, "file.delete.delay.ms": 0}
+SETTINGS: dict[str, Any] = {"auto_create_topics": True, "ballast_bytes": 64 * 1024 * 1024, "topic_defaults": TOPIC}
 NOT_NOW = 50310
 #: A 32nd of the disk.
 BALLAST = 2 * 1024 * 1024
@@ -66,7 +67,7 @@ def produce_until_refused(server: Server, stored: list[int]) -> httpx.Response:
 def test_a_server_killed_on_a_full_disk_starts_again_and_again_reads_and_refuses_writes(disk: Path):
     """Others take what it gives back: in the end nothing of the ballast is left, and it starts all the same."""
     stored: list[int] = []
-    with serving(disk / "root", auto_create_topics=True, topic_defaults=TOPIC) as server:
+    with serving(disk / "root", **SETTINGS) as server:
         while len(stored) < 20:
             assert produce(server, len(stored)).status_code == 200
             stored.append(len(stored))
@@ -77,7 +78,7 @@ def test_a_server_killed_on_a_full_disk_starts_again_and_again_reads_and_refuses
     while not left or left[-1]:
         fill(disk)
         left.append(held(disk))
-        with serving(disk / "root", topic_defaults=TOPIC) as server:
+        with serving(disk / "root", **SETTINGS) as server:
             assert read(server) == stored
             fill(disk)
             refused = produce_until_refused(server, stored)
@@ -89,7 +90,7 @@ def test_a_server_killed_on_a_full_disk_starts_again_and_again_reads_and_refuses
         assert len(left) < 40
     assert left == sorted(left, reverse=True)
     (disk / "ballast").unlink()
-    with serving(disk / "root", topic_defaults=TOPIC) as server:
+    with serving(disk / "root", **SETTINGS) as server:
         assert read(server) == stored
         assert produce(server, len(stored)).status_code == 200
         wait_for(lambda: held(disk), "the ballast")
@@ -99,7 +100,7 @@ def test_a_server_killed_on_a_full_disk_starts_again_and_again_reads_and_refuses
 @pytest.mark.parametrize("way", ["delete records", "retention"])
 def test_what_makes_room_goes_on_after_a_kill_on_a_full_disk_and_writes_come_back_by_themselves(disk: Path, way: str):
     stored: list[int] = []
-    with serving(disk / "root", auto_create_topics=True, topic_defaults=TOPIC) as server:
+    with serving(disk / "root", **SETTINGS) as server:
         while len(stored) < 200:
             assert produce(server, len(stored)).status_code == 200
             stored.append(len(stored))
@@ -108,7 +109,7 @@ def test_what_makes_room_goes_on_after_a_kill_on_a_full_disk_and_writes_come_bac
         produce_until_refused(server, stored)
         server.kill()
     fill(disk)
-    with serving(disk / "root", auto_create_topics=True, topic_defaults=TOPIC) as server:
+    with serving(disk / "root", **SETTINGS) as server:
         fill(disk)
         produce_until_refused(server, stored)
         assert produce(server, 0, topic="another").json()["error_code"] == NOT_NOW
@@ -124,7 +125,7 @@ def test_what_makes_room_goes_on_after_a_kill_on_a_full_disk_and_writes_come_bac
         wait_for(lambda: held(disk) == BALLAST, "the ballast as it was")
         assert read(server, offset=begin) == stored[begin:]
         assert produce(server, 0, topic="another").status_code == 200
-    with serving(disk / "root", topic_defaults=TOPIC) as server:
+    with serving(disk / "root", **SETTINGS) as server:
         assert read(server, offset=begin) == stored[begin:]
     assert check(disk / "root").exit_code == 0
 

@@ -53,6 +53,10 @@ class FailingDisk(Disk):
         self._check("sync")
         super().sync(fd)
 
+    def allocate(self, fd, length):
+        self._check("allocate")
+        super().allocate(fd, length)
+
     def truncate(self, fd, length):
         self._check("truncate")
         super().truncate(fd, length)

@@ -193,6 +193,8 @@ def crash(log: Log) -> None:
     log._closed = True
     if log._transactions is not None:
         log._transactions.close()  # files without a name, which the system takes back
+    if running.ballast is not None:
+        running.ballast.stop()
     running.upkeep.stop()
     running.tabler.stop([])
     running.owning.shutdown(wait=True)

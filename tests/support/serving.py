@@ -176,9 +176,10 @@ def serve_in_vain(root: Path | str | None, **settings: Any) -> subprocess.Comple
 def as_options(root: Path | str | None, settings: Mapping[str, Any]) -> list[str]:
     """On port 0 unless another one is given. `config`, which is no setting, goes the same way.
 
-    A stop may take as long as a machine may stand still; whoever tests its bound gives another.
+    The ballast is small, as there are many roots. A stop may take as long as a machine may stand still; whoever tests
+    its bound gives another.
     """
-    given = {"port": 0, "drain_timeout_ms": 30_000} | dict(settings)
+    given = {"port": 0, "drain_timeout_ms": 30_000, "ballast_bytes": 1024 * 1024} | dict(settings)
     topic_defaults: Mapping[str, Any] = given.pop("topic_defaults", {})
     given |= {f"topic.{name}": value for name, value in topic_defaults.items()}
     given |= {"memory": True} if root is None else {"data": root}
