@@ -28,6 +28,8 @@ _COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
 #: Columns that may be views.
 _SHARING: Final = ("key", "value")
 _VIEW: Final = 16
+_BYTES: Final[frozenset[int]] = frozenset((pa.lib.Type_BINARY, pa.lib.Type_STRING))
+_VIEWS: Final[frozenset[int]] = frozenset((pa.lib.Type_BINARY_VIEW, pa.lib.Type_STRING_VIEW))
 _SHOWN: Final = 200
 #: Types whose every slot Arrow validates, or casts without reading it below a null.
 _TAKEN: Final[frozenset[int]] = frozenset(
@@ -47,13 +49,14 @@ def read_columns(table: pa.Table) -> dict[str, pa.Array]:
     names: list[str] = table.column_names
     if "value" not in names or not _KNOWN.issuperset(names) or len(set(names)) < len(names):
         raise InvalidRecord(0, f"columns must be key, value, partition, timestamp, headers, each once, not {names}")
-    for name, kind in zip(names, table.schema.types, strict=True):
-        _check_type(name, kind)
+    given: dict[str, pa.ChunkedArray] = {name: table.column(name) for name in names}
+    for name, column in given.items():
+        _check_type(name, column.type)
     try:
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise InvalidRecord(0, f"not sound Arrow: {error}") from error
-    columns = {name: _cast(table.column(name), name, kind) for name, kind in _COLUMNS if name in names}
+    columns = {name: _cast(given[name], name, kind) for name, kind in _COLUMNS if name in given}
     if "headers" in columns:
         _check_headers(columns["headers"])
     return columns
@@ -66,7 +69,7 @@ def content_bytes(columns: Mapping[str, pa.Array]) -> bytes:
 
 def _check_type(name: str, kind: pa.DataType) -> None:
     """Refuse what no column can be, and what lies below a null in ways that Arrow does not look at."""
-    if name in _SHARING and _is_view(kind):
+    if kind.id in _BYTES or kind == HEADERS or (name in _SHARING and kind.id in _VIEWS):
         return
     if not all(part.id in _TAKEN for part in _parts(kind)):
         raise InvalidRecord(0, f"column {name} is of a type that is not taken: {str(kind)[:_SHOWN]}")
@@ -78,10 +81,6 @@ def _parts(kind: Any) -> Iterator[Any]:
         yield from _parts(kind.value_type)
     for index in range(kind.num_fields):
         yield from _parts(kind.field(index).type)
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    return pa.types.is_binary_view(kind) or pa.types.is_string_view(kind)
 
 
 def _emptied_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -106,7 +105,7 @@ def _cast(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
         raise InvalidRecord(0, f"column partition must be whole numbers, not {given}")
     if name == "timestamp" and not (whole or pa.types.is_timestamp(given) or pa.types.is_null(given)):
         raise InvalidRecord(0, f"column timestamp must be whole milliseconds or timestamps, not {given}")
-    if _is_view(given):
+    if given.id in _VIEWS:
         column = _emptied_nulls(column)
     try:
         if name == "timestamp" and whole:

@@ -29,7 +29,6 @@ def decode_arrow(body: bytes, *, most_records: int, most_bytes: int, partition: 
         raise Refusal(422, "the body is empty")
     try:
         table = _read(body, most_records, most_bytes)
-        _check_expansion(table, most_bytes)
         return table if partition is None else _place(table, partition)
     except (ArrowRefused, Fault) as fault:
         raise Refusal(422, f"the Arrow stream {fault}") from None
@@ -51,7 +50,10 @@ def _read(body: bytes, most_records: int, most_bytes: int) -> pa.Table:
         batches.append(batch)
     if rows == 0:
         raise refuse_count(rows, most_records)
-    return pa.Table.from_batches(batches, schema)
+    table = pa.Table.from_batches(batches, schema)
+    if stream.has_dictionaries:
+        _check_expansion(table, most_bytes)
+    return table
 
 
 def _check_expansion(table: pa.Table, most_bytes: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from lakelog.foundation.arrow_arrays import Body, Room, read_array
-from lakelog.foundation.arrow_types import ArrowRefused, Columns, Kind, read_schema
+from lakelog.foundation.arrow_types import BATCH, DICTIONARY, ArrowRefused, Columns, Kind, kind_of, read_schema
 from lakelog.foundation.flatbuffer import Malformed, Table, needed
 
 #: A writer that replaces a dictionary does so for each batch at most.
@@ -22,11 +22,8 @@ MOST_METADATA_BYTES: Final = 1024 * 1024
 _PIECE: Final = 16 * 1024 * 1024
 #: Of one message of a stream that comes bit by bit: what offsets of 32 bits reach.
 _MOST_COMING: Final = 2**31
-_WORD: Final = struct.Struct("<I").unpack
+_WORD: Final = struct.Struct("<I").unpack_from
 _CONTINUES: Final = 0xFFFFFFFF
-#: The versions of the format that have these layouts: V4 and V5.
-_VERSIONS: Final = (3, 4)
-_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 _CUT_OFF: Final = "is cut off: it does not end with an end-of-stream marker"
 _ODD: Final = (struct.error, Malformed, UnicodeDecodeError, pa.ArrowException, OSError, OverflowError, MemoryError)
 
@@ -40,10 +37,12 @@ class Limits(NamedTuple):
 
 
 class Source(Protocol):
-    """Where a stream comes from: so many bytes of it, or ArrowRefused where it ends before."""
+    """Where a stream comes from. ArrowRefused where it ends before what is taken of it does."""
 
     at: int
 
+    def word(self) -> int: ...
+    def text(self, size: int) -> bytes: ...
     def take(self, size: int) -> pa.Buffer: ...
     def left(self) -> int: ...
 
@@ -53,17 +52,29 @@ class Whole:
 
     def __init__(self, data: bytes) -> None:
         self.at = 0
-        self._data: Any = pa.py_buffer(data)
+        self._bytes = memoryview(data)
+        self._size = len(data)
+        self._buffer: Any = pa.py_buffer(data)
+
+    def word(self) -> int:
+        return _WORD(self._bytes, self._pass(4))[0]
+
+    def text(self, size: int) -> bytes:
+        at = self._pass(size)
+        return bytes(self._bytes[at : at + size])
 
     def take(self, size: int) -> pa.Buffer:
-        at = self.at
-        if at + size > self._data.size:
-            raise ArrowRefused(_CUT_OFF)
-        self.at = at + size
-        return self._data.slice(at, size)
+        return self._buffer.slice(self._pass(size), size)
 
     def left(self) -> int:
-        return self._data.size - self.at
+        return self._size - self.at
+
+    def _pass(self, size: int) -> int:
+        at = self.at
+        self.at = behind = at + size
+        if behind > self._size:
+            raise ArrowRefused(_CUT_OFF)
+        return at
 
 
 class Readable(Protocol):
@@ -77,7 +88,10 @@ class Coming:
         self.at = 0
         self._file = file
 
-    def take(self, size: int) -> pa.Buffer:
+    def word(self) -> int:
+        return _WORD(self.text(4), 0)[0]
+
+    def text(self, size: int) -> bytes:
         if size > _MOST_COMING:
             raise ArrowRefused(f"has a message of {size} bytes, and {_MOST_COMING} at most are taken")
         pieces: list[bytes] = []
@@ -89,7 +103,10 @@ class Coming:
             pieces.append(piece)
             left -= len(piece)
         self.at += size
-        return pa.py_buffer(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def take(self, size: int) -> pa.Buffer:
+        return pa.py_buffer(self.text(size))
 
     def left(self) -> int:
         return 0
@@ -103,10 +120,9 @@ class ArrowStream:
         self._room = Room(limits.bytes)
         self._dictionaries: dict[int, pa.Array] = {}
         try:
-            metadata, table = _next_message(source) or (b"", None)
-            if table is None or table.number(1, "B") != _SCHEMA:
+            metadata = _next_message(source)
+            if metadata is None:
                 raise ArrowRefused("does not begin with a schema")
-            source.take(_body_size(table))
             self._columns: Columns = read_schema(metadata)
         except _ODD as error:
             raise _not_sound(error) from None
@@ -116,6 +132,10 @@ class ArrowStream:
     @property
     def schema(self) -> pa.Schema:
         return self._columns.schema
+
+    @property
+    def has_dictionaries(self) -> bool:
+        return bool(self._columns.dictionaries)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -127,14 +147,14 @@ class ArrowStream:
         source, batches, dictionaries = self._source, 0, 0
         while True:
             at = source.at
-            found = _next_message(source)
-            if found is None:
+            metadata = _next_message(source)
+            if metadata is None:
                 break
-            message = found[1]
-            kind = message.number(1, "B")
-            if kind == _BATCH:
+            message = Table.root(metadata)
+            kind = kind_of(message)
+            if kind == BATCH:
                 batches += 1
-            elif kind == _DICTIONARY:
+            elif kind == DICTIONARY:
                 dictionaries += 1
             else:
                 raise ArrowRefused(f"has a message at byte {at} that does not belong there: number {kind}")
@@ -142,7 +162,7 @@ class ArrowStream:
                 raise ArrowRefused(f"has more than {self._limits.batches} batches or {MOST_DICTIONARIES} dictionaries")
             header = needed(message.table(2), "batch")
             data = source.take(_body_size(message))
-            if kind == _BATCH:
+            if kind == BATCH:
                 yield self._batch(header, data)
             else:
                 self._take_dictionary(header, data)
@@ -176,20 +196,14 @@ class ArrowStream:
         self._dictionaries[key] = array
 
 
-def _next_message(source: Source) -> tuple[bytes, Table] | None:
+def _next_message(source: Source) -> bytes | None:
     """The metadata of the next message; None at the end of the stream. Its body comes behind it."""
-    (size,) = _WORD(source.take(4))
+    size = source.word()
     if size == _CONTINUES:
-        (size,) = _WORD(source.take(4))
-    if not size:
-        return None
+        size = source.word()
     if size > MOST_METADATA_BYTES:
         raise ArrowRefused(f"has a message with {size} bytes of metadata, and {MOST_METADATA_BYTES} at most are taken")
-    metadata = source.take(size).to_pybytes()
-    table = Table.root(metadata)
-    if table.number(0, "h") not in _VERSIONS:
-        raise ArrowRefused("is of a version of the format that is not taken: V4 and V5 are")
-    return metadata, table
+    return source.text(size) if size else None
 
 
 def _body_size(message: Table) -> int:

@@ -22,6 +22,10 @@ _SHOWN: Final = 100
 #: The numbers of fields in their tables of the format's schema.
 _FIELD_NAME, _FIELD_KIND, _FIELD_TYPE, _FIELD_DICTIONARY, _FIELD_CHILDREN, _FIELD_METADATA = 0, 2, 3, 4, 5, 6
 _SCHEMA_ENDIANNESS, _SCHEMA_FIELDS = 0, 1
+_MESSAGE_VERSION, _MESSAGE_KIND, _MESSAGE_HEADER, _MESSAGE_BODY = 0, 1, 2, 3
+#: The kinds of messages, and the versions V4 and V5.
+SCHEMA, DICTIONARY, BATCH = 1, 2, 3
+_VERSIONS: Final = (3, 4)
 #: What the format calls its types, in the order of their numbers.
 _NAMES: Final = (
     "none", "null", "integer", "floating point", "binary", "string", "bool", "decimal", "date", "time", "timestamp",
@@ -71,8 +75,18 @@ def read_schema(metadata: bytes) -> Columns:
     return _remembered(metadata) if len(metadata) <= _REMEMBERED else _read_schema(metadata)
 
 
+def kind_of(message: Table) -> int:
+    """Of a message of a version that has these layouts."""
+    if message.number(_MESSAGE_VERSION, "h") not in _VERSIONS:
+        raise ArrowRefused("is of a version of the format that is not taken: V4 and V5 are")
+    return message.number(_MESSAGE_KIND, "B")
+
+
 def _read_schema(metadata: bytes) -> Columns:
-    schema = needed(Table.root(metadata).table(2), "schema")
+    message = Table.root(metadata)
+    if kind_of(message) != SCHEMA or message.number(_MESSAGE_BODY, "q"):
+        raise ArrowRefused("does not begin with a schema")
+    schema = needed(message.table(_MESSAGE_HEADER), "schema")
     if schema.number(_SCHEMA_ENDIANNESS, "h"):
         raise ArrowRefused("is big-endian: little-endian is taken")
     if schema.count(_SCHEMA_FIELDS) > _MOST_COLUMNS:
