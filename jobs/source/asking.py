@@ -19,7 +19,7 @@ from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
 from jobs.addresses import client_options
 from jobs.source.errors import NotReadable, UnknownPartition, UnknownTopics
 from jobs.source.positions import Range
-from lakelog.foundation.arrow_stream import ArrowStream, Coming, Limits
+from lakelog.foundation.arrow_stream import ArrowStream, Coming, Limits, Readable
 from lakelog.foundation.arrow_types import ArrowRefused
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
@@ -122,7 +122,7 @@ class Asking:
         raise NotReadable(self.url, what, f"{answer.status_code} {message_of(answer)}", answer.status_code, facts)
 
 
-def _records_of(body: io.BufferedReader) -> Iterator[pa.RecordBatch]:
+def _records_of(body: Readable) -> Iterator[pa.RecordBatch]:
     """The batches of an answer, as far as it has the columns of records: nothing else of it reaches Arrow."""
     stream = ArrowStream(Coming(body), _LIMITS)
     if not stream.schema.equals(_RECORDS):

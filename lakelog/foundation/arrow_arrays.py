@@ -198,20 +198,21 @@ _LAYOUTS: Final[Mapping[str, Callable[[Kind, Body], pa.Array]]] = {
 
 def _last_of(offsets: Any, rows: int, width: int) -> int:
     """Where the last row ends, if each begins where the one before it ends."""
-    numbers = memoryview(offsets)[: (rows + 1) * width].cast(_CODES[width])
+    data: Any = memoryview(offsets)
+    numbers: Any = data[: (rows + 1) * width].cast(_CODES[width])
     if numbers[0] < 0 or not (_few_rise(numbers) if rows < _FEW else _many_rise(numbers)):
         raise ArrowRefused("has rows that end before they begin")
-    return numbers[rows]
+    return int(numbers[rows])
 
 
-def _few_rise(numbers: memoryview[int]) -> bool:
-    found = numbers.tolist()
+def _few_rise(numbers: Any) -> bool:
+    found: list[int] = numbers.tolist()
     return found == sorted(found)
 
 
-def _many_rise(numbers: memoryview[int]) -> bool:
+def _many_rise(numbers: Any) -> bool:
     if np is not None:
-        found = np.asarray(numbers)
+        found: Any = np.asarray(numbers)
         return bool((found[1:] >= found[:-1]).all())
     whole = pa.Array.from_buffers(_TYPES[numbers.itemsize], len(numbers), [None, pa.py_buffer(numbers)])
     return bool(pc.all(pc.less_equal(whole.slice(0, len(whole) - 1), whole.slice(1))).as_py())
