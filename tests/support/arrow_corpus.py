@@ -35,7 +35,7 @@ def every_column() -> dict[str, pa.Array]:
     ]
     columns = {str(kind): _cast(numbers, kind) for kind in plain}
     columns |= {str(kind): _cast(numbers.cast(pa.int32()), kind) for kind in (pa.date32(), pa.time32("s"))}
-    texts = pa.array([b"k", None, b"", _LONG])
+    texts = pa.array([b"k", None, _LONG, b""])
     kinds = (pa.binary(), pa.large_binary(), pa.string(), pa.large_string(), pa.binary_view(), pa.string_view())
     columns |= {str(kind): texts.cast(pa.string()).cast(kind) for kind in kinds}
     columns["interval"] = pa.array([(1, 2, 3), None, (0, 0, 0), (-1, 5, 9)], pa.month_day_nano_interval())

@@ -12,6 +12,7 @@ _NUMBERS = (
     *(0, 1, -1, 2, 7, 8, 64, 127, 128, 255, 256, 65_535, 65_536, 2**20, 2**24, 2**31 - 1, 2**31, 2**31 - 8, -(2**31)),
     *(2**32 - 1, 2**32, 2**40, 2**60, 2**61, 2**62, 2**63 - 1, 2**63 - 8, -(2**63), -(2**40), -8, -16),
 )
+_BELOW = (-1, -16, -(2**31), 2**31 - 1, 2**27, 1)
 _TYPES = 32
 
 
@@ -129,7 +130,9 @@ def _below_a_null(stream: bytearray, messages: Sequence[Message], chance: random
         stream[valid] &= ~(1 << row)
     for place in message.nodes[1::2]:
         struct.pack_into("<q", stream, place, 1)
-    _put(stream, slots + row * chance.choice((4, 8, 16)), "i", chance)
+    at = slots + row * chance.choice((4, 8, 16))
+    if message.body <= at <= message.end - 4:
+        struct.pack_into("<i", stream, at, chance.choice(_BELOW))
 
 
 def _begin(stream: bytearray, message: Message, buffer: int) -> int:
