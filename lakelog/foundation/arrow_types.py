@@ -191,7 +191,7 @@ def _integer(described: Table, name: str) -> Any:
 
 
 def _refuse_extension(field: Table, name: str) -> None:
-    for pair in field.tables(_FIELD_METADATA, most=100):
+    for pair in field.tables(_FIELD_METADATA, most=_MOST_COLUMNS):
         if pair.text(0) == _EXTENSION.decode():
             raise _refused(name, f"extension<{(pair.text(1) or '')[:_SHOWN]}>")
 

@@ -13,6 +13,9 @@ _INT: Final = struct.Struct("<i").unpack_from
 _WORD: Final = struct.Struct("<I").unpack_from
 _SHORT: Final = struct.Struct("<H").unpack_from
 _VTABLE_HEAD: Final = 4
+#: More of a table, or of a text, would cost time and tell nothing.
+_MOST_FIELDS: Final = 16
+_MOST_TEXT: Final = 65_535
 
 
 class Malformed(ValueError):
@@ -30,7 +33,8 @@ class Table:
         if vtable < 0:
             raise Malformed("a table without a description")
         (size,) = _SHORT(data, vtable)
-        self._slots: tuple[int, ...] = struct.unpack_from(f"<{(size - _VTABLE_HEAD) // 2}H", data, vtable + 4)
+        count = min((size - _VTABLE_HEAD) // 2, _MOST_FIELDS)
+        self._slots: tuple[int, ...] = struct.unpack_from(f"<{count}H", data, vtable + 4)
         self._data, self._at = data, at
 
     @classmethod
@@ -63,6 +67,8 @@ class Table:
 
     def text(self, field: int) -> str | None:
         start, size = self._vector(field, 1)
+        if size > _MOST_TEXT:
+            raise Malformed(f"a name of {size} bytes")
         return self._data[start : start + size].decode() if start else None
 
     def has(self, field: int) -> bool:

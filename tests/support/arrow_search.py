@@ -51,7 +51,8 @@ _ADDRESSES = 1024 * 1024 * 1024
 def produce(body: bytes) -> bool:
     """All that a server does with a request before it is durable, and what it reads of it later."""
     try:
-        table = formats_in.decode_arrow(body, most_records=1_000, most_bytes=MOST_BYTES)
+        partition = 0 if sum(body[-64:]) % 3 == 0 else None
+        table = formats_in.decode_arrow(body, most_records=1_000, most_bytes=MOST_BYTES, partition=partition)
     except Refusal as refused:
         _check_memory(refused)
         return False

@@ -297,3 +297,11 @@ def test_an_unknown_version_of_the_format_is_refused():
     table = Table.root(STREAM[schema.metadata : schema.body])
     with pytest.raises(ArrowRefused, match="version of the format"):
         read(patched(STREAM, schema.metadata + table._at + table._slots[0], 2, "h"))
+
+
+def test_what_is_too_long_to_mean_anything_takes_no_time():
+    """A name of many kilobytes, and a table that says to have 30,000 fields, in a schema of which there are dozens."""
+    with pytest.raises(ArrowRefused, match="a name of 70000 bytes"):
+        read(arrow_stream(pa.table({"x" * 70_000: [b""]})))
+    wide = struct.pack("<H", 60_000).ljust(60_000, b"\0") + struct.pack("<i", 60_000)
+    assert len(Table(wide, 60_000)._slots) == 16
