@@ -50,7 +50,7 @@ def test_it_answers_to_its_addresses_and_names(server: Server, host: str):
 @pytest.mark.parametrize(
     "host",
     ["attacker.example", "attacker.example:8082", "localhost.attacker.example", "127.0.0.1.attacker.example",
-     "attackerlocalhost", "local", "localhost..", f"x{NAME}", f"{NAME}.attacker.example", "lake", "example", "127.1",
+     "attackerlocalhost", "attacker", "localhost..", f"x{NAME}", f"{NAME}.attacker.example", "127.1",
      "0x7f.0.0.1", "2130706433", "127.0.0.01", "%6cocalhost", "*", "", ":8082", "[::1%25lo]", "[1.2.3.4]"],
 )  # fmt: skip
 def test_it_does_not_answer_to_others(server: Server, host: str):
