@@ -31,6 +31,7 @@ The numbers are those that a client is told. `outcome` is `not_attempted` throug
 from __future__ import annotations
 
 from delta_log.errors import InvalidConfig, InvalidRequest, NotAvailable
+from delta_log.quoting import quoted
 
 
 class InvalidOption(InvalidConfig):
@@ -52,7 +53,7 @@ class UnknownInstance(GroupError):
 
     def __init__(self, group: str, member_id: str) -> None:
         self.member_id = member_id
-        super().__init__(group, f"group {group!r} has no consumer instance {member_id!r}")
+        super().__init__(group, f"group {quoted(group)} has no consumer instance {quoted(member_id)}")
 
 
 class NameTaken(GroupError):
@@ -60,7 +61,7 @@ class NameTaken(GroupError):
 
     def __init__(self, group: str, member_id: str) -> None:
         self.member_id = member_id
-        super().__init__(group, f"group {group!r} already has a consumer instance {member_id!r}")
+        super().__init__(group, f"group {quoted(group)} already has a consumer instance {quoted(member_id)}")
 
 
 class Fenced(GroupError):
@@ -73,7 +74,9 @@ class StaleGeneration(Fenced):
     def __init__(self, group: str, member_id: str, received: int, current: int) -> None:
         self.member_id, self.received, self.generation = member_id, received, current
         super().__init__(
-            group, f"{member_id!r} asks with generation {received}, which is not its own: {group!r} is at {current}"
+            group,
+            f"{quoted(member_id)} asks with generation {received}, which is not its own:"
+            f" {quoted(group)} is at {current}",
         )
 
 
@@ -83,7 +86,8 @@ class PartitionNotOwned(Fenced):
     def __init__(self, group: str, member_id: str, topic: str, partition: int, generation: int) -> None:
         self.member_id, self.topic, self.partition, self.generation = member_id, topic, partition, generation
         super().__init__(
-            group, f"{topic}-{partition} does not belong to {member_id!r} in generation {generation} of {group!r}"
+            group,
+            f"{topic}-{partition} does not belong to {quoted(member_id)} in generation {generation} of {quoted(group)}",
         )
 
 
@@ -94,8 +98,8 @@ class PollOverdue(Fenced):
         self.member_id, self.max_poll_interval_ms, self.generation = member_id, max_poll_interval_ms, generation
         super().__init__(
             group,
-            f"{member_id!r} did not poll within max.poll.interval.ms={max_poll_interval_ms}, so its partitions went to"
-            f" others of {group!r}; its next poll brings it back",
+            f"{quoted(member_id)} did not poll within max.poll.interval.ms={max_poll_interval_ms}, so its partitions"
+            f" went to others of {quoted(group)}; its next poll brings it back",
         )
 
 
@@ -104,7 +108,7 @@ class IllegalState(GroupError):
 
     def __init__(self, group: str, member_id: str, why: str) -> None:
         self.member_id, self.why = member_id, why
-        super().__init__(group, f"{member_id!r} of {group!r}: {why}")
+        super().__init__(group, f"{quoted(member_id)} of {quoted(group)}: {why}")
 
 
 class MixedSubscription(IllegalState):
@@ -133,7 +137,7 @@ class InvalidPattern(GroupError):
 
     def __init__(self, group: str, pattern: str, why: str) -> None:
         self.pattern, self.why = pattern, why
-        super().__init__(group, f"{pattern!r} is no regular expression: {why}")
+        super().__init__(group, f"{quoted(pattern)} is no regular expression: {why}")
 
 
 class InvalidOffset(GroupError):
@@ -144,7 +148,8 @@ class InvalidOffset(GroupError):
     def __init__(self, group: str, topic: str, partition: int, offset: object, least: int, most: int) -> None:
         self.topic, self.partition, self.offset, self.least, self.most = topic, partition, offset, least, most
         super().__init__(
-            group, f"offset {offset!r} of {topic}-{partition} is out of range: the next to read is {least} to {most}"
+            group,
+            f"offset {quoted(offset)} of {topic}-{partition} is out of range: the next to read is {least} to {most}",
         )
 
 
@@ -153,7 +158,7 @@ class NotOpen(InvalidOffset):
 
     def __init__(self, group: str, topic: str, partition: int, offset: int, least: int, most: int) -> None:
         super().__init__(group, topic, partition, offset, least, most)
-        what = f"offset {offset} of {topic}-{partition} cannot be a dead letter of {group!r}"
+        what = f"offset {offset} of {topic}-{partition} cannot be a dead letter of {quoted(group)}"
         self.args = (f"{what}: what the group has not passed is {least} to {most}",)
 
 
@@ -172,14 +177,14 @@ class NoOffset(GroupError):
     def __init__(self, group: str, topic: str, partition: int, position: int | None) -> None:
         self.topic, self.partition, self.position = topic, partition, position
         has = "no offset" if position is None else f"offset {position}, which is out of range"
-        super().__init__(group, f"{group!r} has {has} for {topic}-{partition}, and auto.offset.reset is none")
+        super().__init__(group, f"{quoted(group)} has {has} for {topic}-{partition}, and auto.offset.reset is none")
 
 
 class UnknownGroup(GroupError):
     code = "GROUP_ID_NOT_FOUND"
 
     def __init__(self, group: str) -> None:
-        super().__init__(group, f"there is no group {group!r}")
+        super().__init__(group, f"there is no group {quoted(group)}")
 
 
 class GroupNotEmpty(GroupError):
@@ -187,7 +192,9 @@ class GroupNotEmpty(GroupError):
 
     def __init__(self, group: str, members: int) -> None:
         self.members = members
-        super().__init__(group, f"group {group!r} has {members} active members; this can be done when they have left")
+        super().__init__(
+            group, f"group {quoted(group)} has {members} active members; this can be done when they have left"
+        )
 
 
 class PartitionUnavailable(NotAvailable):

@@ -90,21 +90,21 @@ def parse_options(given: Mapping[str, object], *, custom: Collection[str] = ()) 
         if option is None:
             near = get_close_matches(name, [*OPTIONS, *SPELLINGS], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise InvalidOption(name[:_SHOWN], _shown(value), f"there is no such option{hint}")
+            raise InvalidOption(name[:_SHOWN], value, f"there is no such option{hint}")
         if value is None and option.default is None:
             continue
         parsed = option.check(value)
         if parsed is None:
-            raise InvalidOption(name, _shown(value), option.rule)
+            raise InvalidOption(name, value, option.rule)
         if values.setdefault(option.name, parsed) != parsed:
             other = next(each for each in given if SPELLINGS.get(each, each) == option.name)
-            raise InvalidOption(name, _shown(value), f"what {other} says, as both mean the same")
+            raise InvalidOption(name, value, f"what {other} says, as both mean the same")
     options = msgspec.convert({k: v for k, v in values.items() if k not in _NOT_KEPT}, Options)
     for strategy in options.partition_assignment_strategy:
         try:
             assignor_named(strategy, custom)
         except UnknownAssignor as error:
-            raise InvalidOption("partition.assignment.strategy", _shown(strategy), error.rule) from error
+            raise InvalidOption("partition.assignment.strategy", strategy, error.rule) from error
     name = values.get("name")
     return (name if isinstance(name, str) else None), options
 
@@ -208,8 +208,3 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option("polls", _flag, "true or false", "whether it reads by polls; else heartbeats alone give up what it has"),
     )
 }
-
-
-def _shown(value: object) -> object:
-    text = value if isinstance(value, str) else repr(value)
-    return value if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -52,6 +52,8 @@ from __future__ import annotations
 import errno
 from typing import ClassVar
 
+from delta_log.quoting import quoted, tell
+
 
 class LakelogError(Exception):
     """The root of the tree; `code` is stable and machine-readable."""
@@ -70,7 +72,7 @@ class InvalidName(InvalidRequest):
 
     def __init__(self, name: str, rule: str) -> None:
         self.name, self.rule = name, rule
-        super().__init__(f"{name!r} is not a valid name: {rule}")
+        super().__init__(f"{quoted(name)} is not a valid name: {rule}")
 
 
 class InvalidConfig(InvalidRequest):
@@ -78,7 +80,7 @@ class InvalidConfig(InvalidRequest):
 
     def __init__(self, setting: str, value: object, rule: str) -> None:
         self.setting, self.value, self.rule = setting, value, rule
-        super().__init__(f"{setting}={value!r} cannot be used: {rule}")
+        super().__init__(f"{setting}={quoted(value)} cannot be used: {rule}")
 
 
 class InvalidRecord(InvalidRequest):
@@ -112,7 +114,7 @@ class InvalidPartitions(InvalidRequest):
 
     def __init__(self, topic: str, wanted: object, rule: str) -> None:
         self.topic, self.wanted, self.rule = topic, wanted, rule
-        super().__init__(f"{topic}: {wanted!r} partitions: {rule}")
+        super().__init__(f"{topic}: {quoted(wanted)} partitions: {rule}")
 
 
 class TooManyPartitions(InvalidPartitions):
@@ -131,7 +133,7 @@ class UnknownTopic(InvalidRequest):
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        super().__init__(f"there is no topic {topic!r}")
+        super().__init__(f"there is no topic {quoted(topic)}")
 
 
 class UnknownPartition(InvalidRequest):
@@ -148,7 +150,11 @@ class TopicExists(InvalidRequest):
     def __init__(self, topic: str, existing: str) -> None:
         self.topic, self.existing = topic, existing
         same = topic == existing
-        super().__init__(f"topic {topic!r} exists already" if same else f"topic {topic!r} collides with {existing!r}")
+        super().__init__(
+            f"topic {quoted(topic)} exists already"
+            if same
+            else f"topic {quoted(topic)} collides with {quoted(existing)}"
+        )
 
 
 class OffsetOutOfRange(InvalidRequest):
@@ -169,7 +175,7 @@ class ProducerError(InvalidRequest):
 class InvalidStamp(ProducerError):
     def __init__(self, producer_id: str, rule: str) -> None:
         self.producer_id, self.rule = producer_id, rule
-        super().__init__(f"producer {producer_id!r}: {rule}")
+        super().__init__(f"producer {quoted(producer_id)}: {rule}")
 
 
 class OutOfOrderSequence(ProducerError):
@@ -177,7 +183,7 @@ class OutOfOrderSequence(ProducerError):
 
     def __init__(self, producer_id: str, expected: int, received: int) -> None:
         self.producer_id, self.expected, self.received = producer_id, expected, received
-        super().__init__(f"producer {producer_id!r}: expected sequence {expected}, received {received}")
+        super().__init__(f"producer {quoted(producer_id)}: expected sequence {expected}, received {received}")
 
 
 class StaleProducerEpoch(ProducerError):
@@ -185,7 +191,7 @@ class StaleProducerEpoch(ProducerError):
 
     def __init__(self, producer_id: str, current: int, received: int) -> None:
         self.producer_id, self.current, self.received = producer_id, current, received
-        super().__init__(f"producer {producer_id!r}: epoch {received} was replaced by {current}")
+        super().__init__(f"producer {quoted(producer_id)}: epoch {received} was replaced by {current}")
 
 
 class ProducerEpochTooHigh(ProducerError):
@@ -207,7 +213,7 @@ class SequenceReused(ProducerError):
 
     def __init__(self, producer_id: str, sequence: int) -> None:
         self.producer_id, self.sequence = producer_id, sequence
-        super().__init__(f"producer {producer_id!r}: sequence {sequence} was used for other content")
+        super().__init__(f"producer {quoted(producer_id)}: sequence {sequence} was used for other content")
 
 
 class TransactionError(InvalidRequest):
@@ -219,7 +225,7 @@ class UnknownTransaction(TransactionError):
 
     def __init__(self, transaction: str) -> None:
         self.transaction = transaction
-        super().__init__(f"there never was a transaction {transaction!r}")
+        super().__init__(f"there never was a transaction {quoted(transaction)}")
 
 
 class TransactionFenced(TransactionError):
@@ -265,7 +271,9 @@ class VersionDecided(TransactionError):
 
     def __init__(self, transactional_id: str, version: int, decided: int) -> None:
         self.transactional_id, self.version, self.decided = transactional_id, version, decided
-        super().__init__(f"{transactional_id!r} has committed version {decided}: version {version} is not taken again")
+        super().__init__(
+            f"{quoted(transactional_id)} has committed version {decided}: version {version} is not taken again"
+        )
 
 
 class UnknownStage(TransactionError):
@@ -273,7 +281,7 @@ class UnknownStage(TransactionError):
 
     def __init__(self, transaction: str, stage: str) -> None:
         self.transaction, self.stage = transaction, stage
-        super().__init__(f"transaction {transaction} has no stage {stage!r}; it is open as before")
+        super().__init__(f"transaction {transaction} has no stage {quoted(stage)}; it is open as before")
 
 
 class InvalidTransactionTimeout(TransactionError):
@@ -281,7 +289,7 @@ class InvalidTransactionTimeout(TransactionError):
 
     def __init__(self, timeout_ms: object, limit: int) -> None:
         self.timeout_ms, self.limit = timeout_ms, limit
-        super().__init__(f"a transaction cannot take {timeout_ms} ms: it takes 1 to {limit}")
+        super().__init__(f"a transaction cannot take {quoted(timeout_ms)} ms: it takes 1 to {limit}")
 
 
 class NotAvailable(LakelogError):
@@ -303,7 +311,7 @@ class TopicClosed(NotAvailable):
 
     def __init__(self, topic: str, why: str, cure: str = "") -> None:
         self.topic, self.why, self.cure = topic, why, cure
-        super().__init__(f"topic {topic!r} is closed: {why}" + (f"; {cure}" if cure else ""))
+        super().__init__(f"topic {quoted(topic)} is closed: {why}" + (f"; {cure}" if cure else ""))
 
 
 class RootInUse(NotAvailable):
@@ -344,7 +352,7 @@ class DecidedInVain(NotAvailable):
 
     def __init__(self, why: object) -> None:
         self.why = why
-        super().__init__(f"what was stored before it was refused: {why}; try again")
+        super().__init__(f"what was stored before it was refused: {tell(why)}; try again")
 
 
 class StorageRefused(NotAvailable):
@@ -352,7 +360,7 @@ class StorageRefused(NotAvailable):
 
     def __init__(self, what: str, why: object, *, by: str = " by the store") -> None:
         self.what, self.why = what, why
-        super().__init__(f"{what} was refused{by}: {why}")
+        super().__init__(f"{what} was refused{by}: {tell(why)}")
 
 
 class DiskFull(StorageRefused):
@@ -401,4 +409,4 @@ class OutcomeUnknown(LakelogError):
 
     def __init__(self, what: str, why: object) -> None:
         self.what, self.why = what, why
-        super().__init__(f"{what}: it is unknown whether it was stored ({why})")
+        super().__init__(f"{what}: it is unknown whether it was stored ({tell(why)})")

@@ -30,6 +30,7 @@ from delta_log.errors import (
     StaleProducerEpoch,
 )
 from delta_log.names import check_id
+from delta_log.quoting import quoted
 from delta_log.types import OffsetRange, ProducerStamp
 
 REMEMBERED: Final = 5
@@ -56,7 +57,7 @@ def check_stamp(stamp: ProducerStamp, count: int) -> None:
 
 def _check_number(stamp: ProducerStamp, what: str, number: int, most: int) -> None:
     if type(number) is not int or not 0 <= number <= most:
-        raise InvalidStamp(stamp.producer_id, f"{what} {number!r} is no whole number from 0 to {most}")
+        raise InvalidStamp(stamp.producer_id, f"{what} {quoted(number)} is no whole number from 0 to {most}")
 
 
 class ProducerRow(msgspec.Struct, array_like=True, gc=False, frozen=True):

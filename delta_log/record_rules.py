@@ -8,6 +8,7 @@ from typing import Final, cast
 import msgspec
 
 from delta_log.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge, UnknownPartition
+from delta_log.quoting import quoted
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_settings import INT64_MAX
 from delta_log.types import Header
@@ -72,7 +73,7 @@ def check_partitions(rules: Rules, explicit: Sequence[int | None]) -> None:
         if partition is None:
             continue
         if type(partition) is not int:
-            raise InvalidRecord(index, f"partition must be a whole number, not {partition!r}")
+            raise InvalidRecord(index, f"partition must be a whole number, not {quoted(partition)}")
         if not 0 <= partition < rules.partitions:
             raise UnknownPartition(rules.topic, partition, rules.partitions)
 
@@ -85,7 +86,7 @@ def check_timestamps(rules: Rules, given: list[int | None] | None, now_ms: int) 
         if timestamp is None:
             continue
         if type(timestamp) is not int:
-            raise InvalidRecord(index, f"timestamp must be whole milliseconds, not {timestamp!r}")
+            raise InvalidRecord(index, f"timestamp must be whole milliseconds, not {quoted(timestamp)}")
         if not low <= timestamp <= high:
             raise InvalidTimestamp(index, timestamp, f"it must lie within {low} and {high}")
     if rules.append_time:

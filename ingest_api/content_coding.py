@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from delta_log.quoting import quoted
 from ingest_api.errors import Refusal
 
 GZIP: Final = frozenset((b"gzip", b"x-gzip"))
@@ -24,7 +25,6 @@ _GZIP_BITS: Final = 16 + zlib.MAX_WBITS
 _PIECE: Final = 256 * 1024
 _FED: Final = 16 * 1024
 _MOST_MEMBERS: Final = 10_000
-_SHOWN: Final = 100
 
 
 def decode_content(body: bytes, coding: bytes | None, *, most: int) -> bytes:
@@ -48,8 +48,9 @@ def decode_pieces(body: bytes, coding: bytes, *, most: int) -> Iterator[bytes]:
     elif name == ZSTD:
         pieces = _decode_zstd(body)
     else:
-        given = repr(name[:_SHOWN].decode("latin-1"))
-        raise Refusal(415, f"Content-Encoding {given} is not accepted, but gzip, zstd and identity are, one of them")
+        raise Refusal(
+            415, f"Content-Encoding {quoted(name)} is not accepted, but gzip, zstd and identity are, one of them"
+        )
     size = 0
     for piece in pieces:
         size += len(piece)

@@ -17,6 +17,7 @@ import msgspec
 from consumer_groups import errors as group_errors
 from delta_log import errors as log_errors
 from delta_log.errors import LakelogError
+from delta_log.quoting import tidy
 
 RETRY_AFTER_S: Final = 1
 UNKNOWN_TOPIC: Final = 40401
@@ -29,6 +30,7 @@ class Refusal(Exception):
     """An answer that is no success. `facts` become members of its body."""
 
     def __init__(self, status: int, message: str, *, code: int | None = None, **facts: Any) -> None:
+        message = tidy(message)
         super().__init__(message)
         self.status, self.message, self.code, self.facts = status, message, code or status, facts
         self.headers: list[tuple[bytes, bytes]] = []
@@ -140,4 +142,4 @@ def _line(body: dict[str, Any]) -> bytes:
 def message_of(error: LakelogError) -> str:
     if isinstance(error, log_errors.RecordTooLarge):
         return f"{_TOO_LARGE} Record {error.index}: {error.size} bytes, the limit is {error.limit}."
-    return str(error)
+    return tidy(str(error))

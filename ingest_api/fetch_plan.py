@@ -9,6 +9,7 @@ import mmh3
 
 from delta_log import TopicInfo
 from delta_log.errors import OffsetOutOfRange, UnknownPartition
+from delta_log.quoting import quoted
 from delta_log.record_rules import LATEST_TIMESTAMP
 from delta_log.types import PartitionOffsets
 from ingest_api.call import Header
@@ -75,7 +76,7 @@ def given_positions(text: str | None, topic: str, partitions: int) -> dict[int, 
     try:
         positions = parse_event_id(text.encode())
     except Refusal:
-        raise Refusal(422, f"from={text[:100]!r} cannot be used: each partition comes once, with an offset") from None
+        raise Refusal(422, f"from={quoted(text)} cannot be used: each partition comes once, with an offset") from None
     if max(positions) >= partitions:
         raise UnknownPartition(topic, max(positions), partitions)
     return positions

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from delta_log.quoting import quoted
 from ingest_api.call import JSON, Call
 from ingest_api.errors import Refusal
 from ingest_api.media import choose
@@ -70,24 +71,24 @@ def check_content_type(call: Call, types: tuple[str, ...]) -> None:
         return
     media, _, parameters = given.decode("latin-1").lower().partition(";")
     if media.strip(" \t") not in types:
-        raise Refusal(415, f"Content-Type {given[:100]!r} is not accepted here, but {', '.join(types)} are")
+        raise Refusal(415, f"Content-Type {quoted(given)} is not accepted here, but {', '.join(types)} are")
     charset = parameters.replace(" ", "").replace('"', "")
     if "charset=" in charset and "charset=utf-8" not in charset and "charset=utf8" not in charset:
-        raise Refusal(415, f"Content-Type {given[:100]!r} cannot be used: the charset must be utf-8")
+        raise Refusal(415, f"Content-Type {quoted(given)} cannot be used: the charset must be utf-8")
 
 
 def check_accepts_json(call: Call) -> None:
     """For routes that answer in JSON alone."""
     accept = call.list_header(b"accept")
     if accept and choose(accept, {"application/json": JSON}) is None:
-        raise Refusal(406, f"Accept {accept[:100]!r} allows nothing that is offered here: application/json")
+        raise Refusal(406, f"Accept {quoted(accept)} allows nothing that is offered here: application/json")
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> None:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            raise ValueError(f"the member {name[:100]!r} is given twice")
+            raise ValueError(f"the member {quoted(name)} is given twice")
         seen.add(name)
 
 

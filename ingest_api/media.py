@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
+from delta_log.quoting import quoted
 from ingest_api.errors import Refusal
 
 
@@ -64,7 +65,6 @@ _REMEMBERED: Final = 256
 _LONG: Final = 1_024
 #: No client names more that could matter.
 _MOST_RANGES: Final = 64
-_SHOWN: Final = 100
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ def _read_format(accept: bytes, offered: tuple[Format, ...], default: Format) ->
     known = {name: media for media in ordered for name, means in FORMATS.items() if means is media}
     choice = choose(accept, known)
     if choice is None:
-        raise Refusal(406, f"Accept {_shown(accept)} allows nothing that is offered here: {_names(ordered)}")
+        raise Refusal(406, f"Accept {quoted(accept)} allows nothing that is offered here: {_names(ordered)}")
     return choice
 
 
@@ -110,23 +110,23 @@ def _plain_media_type(accept: bytes) -> bytes:
     choice = choose(accept, _PLAIN)
     if choice is None:
         offered = ", ".join(name for name, means in _PLAIN.items() if name.encode() == means)
-        raise Refusal(406, f"Accept {_shown(accept)} allows nothing that is offered here: {offered}")
+        raise Refusal(406, f"Accept {quoted(accept)} allows nothing that is offered here: {offered}")
     return choice
 
 
 def _produce_format(content_type: bytes, accepted: tuple[Format, ...]) -> Format:
     parsed = _parse_element(content_type.decode("latin-1").lower())
     if parsed is None:
-        raise Refusal(415, f"Content-Type {_shown(content_type)} cannot be read; accepted are {_names(accepted)}")
+        raise Refusal(415, f"Content-Type {quoted(content_type)} cannot be read; accepted are {_names(accepted)}")
     if parsed.parameters.get("charset", "utf-8") not in _UTF_8:
-        raise Refusal(415, f"Content-Type {_shown(content_type)} cannot be used: the charset must be utf-8")
+        raise Refusal(415, f"Content-Type {quoted(content_type)} cannot be used: the charset must be utf-8")
     if _SCHEMA_TYPE.fullmatch(parsed.media):
         raise Refusal(
             415, f"there is no schema registry, so {parsed.media} is not accepted, but {_names(accepted)} are"
         )
     media = FORMATS.get(parsed.media)
     if media is None or media not in accepted:
-        raise Refusal(415, f"Content-Type {_shown(content_type)} is not accepted here, but {_names(accepted)} are")
+        raise Refusal(415, f"Content-Type {quoted(content_type)} is not accepted here, but {_names(accepted)} are")
     return media
 
 
@@ -203,8 +203,3 @@ def _parse_element(text: str) -> _Element | None:
 def _names(formats: Iterable[Format]) -> str:
     names = list(formats)
     return ", ".join([*names, "application/json"] if Format.JSON in names else names)
-
-
-def _shown(header: bytes) -> str:
-    text = header.decode("latin-1")
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

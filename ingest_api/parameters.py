@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import unquote_to_bytes
 
+from delta_log.quoting import quoted
 from delta_log.topic_settings import INT64_MAX
 from ingest_api.errors import Refusal
 
-_SHOWN: Final = 100
 #: No number of more digits fits into 64 bits.
 _MOST_DIGITS: Final = 19
 _WHOLE: Final = re.compile(rf"0|-?[1-9][0-9]{{0,{_MOST_DIGITS - 1}}}")
@@ -187,5 +187,4 @@ def _checked(values: dict[str, Any], declared: Sequence[Parameter], seen: Collec
 
 
 def _shown(text: str) -> str:
-    """An error does not carry back a kilobyte that somebody sent."""
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+    return quoted(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from delta_log.quoting import quoted as shown
 from ingest_api.call import Call
 from ingest_api.errors import UNKNOWN_PARTITION, Refusal
 from ingest_api.operations import PATH_KINDS
@@ -13,7 +14,7 @@ def read_partition(call: Call) -> int:
     text = call.path["partition"]
     partition = PATH_KINDS["partition"][0].parse(text)
     if partition is None:
-        raise Refusal(404, f"{call.path['topic']} has no partition {text[:32]!r}", code=UNKNOWN_PARTITION)
+        raise Refusal(404, f"{call.path['topic']} has no partition {shown(text, 32)}", code=UNKNOWN_PARTITION)
     return partition
 
 

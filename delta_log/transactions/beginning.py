@@ -12,6 +12,7 @@ from delta_log.ledger import Ledger
 from delta_log.live import Live
 from delta_log.producer_epochs import bump_epoch, check_transactional_id
 from delta_log.producers import is_later
+from delta_log.quoting import quoted
 from delta_log.transactions.held import Bounds, Held
 from delta_log.transactions.key import RANDOM_BITS, TransactionKey
 from delta_log.transactions.standing import Standing
@@ -49,7 +50,7 @@ class Beginning:
         if version is None:
             return self.open(transactional_id, timeout_ms, None)
         if type(version) is not int or not 0 <= version <= _INT64_MAX:
-            raise TransactionError(f"a version is a whole number from 0 to {_INT64_MAX}, not {version!r}")
+            raise TransactionError(f"a version is a whole number from 0 to {_INT64_MAX}, not {quoted(version)}")
         self._standing.check_writable()
         with self._joining:  # two who begin one at once are given one
             return self._join(transactional_id, version) or self.open(transactional_id, timeout_ms, version)

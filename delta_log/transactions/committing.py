@@ -17,6 +17,7 @@ from delta_log.errors import (
 from delta_log.ledger import Ledger
 from delta_log.ledger_request import Decide, EncodedRows, Prepared
 from delta_log.producers import Producers, is_later
+from delta_log.quoting import quoted
 from delta_log.transactions.decisions import MOST_REQUESTS, TABLE, Committed, Stored, merge_ranges, row_of
 from delta_log.transactions.standing import Standing
 from delta_log.transactions.transaction import Commit, Transaction
@@ -68,7 +69,7 @@ class Committing:
             self._standing.end(found, why)
             raise why
         if any(each.deciding is not None for each in older):
-            raise NotAvailable(f"an earlier transaction of {name!r} is being committed")
+            raise NotAvailable(f"an earlier transaction of {quoted(name)} is being committed")
 
     def _decide(self, found: Transaction, appends: Sequence[Prepared]) -> Decide:
         now_ms, transactional_id = self._clock_ms(), found.key.transactional_id

@@ -18,6 +18,7 @@ from delta_log.errors import InvalidStamp, StaleProducerEpoch, TransactionTooLar
 from delta_log.ledger_request import Prepared
 from delta_log.live import Live
 from delta_log.producers import ProducerRow, Producers, Repeat
+from delta_log.quoting import quoted
 from delta_log.request_parts import Part, Request, SpilledRows
 from delta_log.transactions.key import TransactionKey
 from delta_log.types import ProducerStamp
@@ -95,7 +96,7 @@ class Held:
         if given is None:
             return ProducerStamp(name, epoch, self._next.get((stage, live.id), 0))
         if given.producer_id != name:
-            raise InvalidStamp(given.producer_id, f"in this transaction the producer is {name!r}")
+            raise InvalidStamp(given.producer_id, f"in this transaction the producer is {quoted(name)}")
         if given.epoch < epoch:
             raise StaleProducerEpoch(name, epoch, given.epoch)
         if given.epoch > epoch:

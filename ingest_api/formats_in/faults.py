@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from delta_log.quoting import quoted, tidy
 from ingest_api.errors import Refusal
 
 #: So many bad records are named one by one.
 MOST_NAMED: Final = 100
-_SHOWN: Final = 100
 
 
 class Fault(Exception):
@@ -23,7 +23,7 @@ def refuse_records(faults: Faults, count: int, *, unit: str = "record", first: i
     """A refusal of a whole request for its bad records; people count its `unit`s from `first` on, `index` from 0."""
     index, what = faults[0]
     more = f"; {len(faults) - 1} more of {count} cannot be stored" if len(faults) > 1 else ""
-    errors = [{"index": index, "message": what} for index, what in faults]
+    errors = [{"index": index, "message": tidy(what)} for index, what in faults]
     return Refusal(422, f"{unit} {index + first} cannot be stored: {what}{more}", errors=errors)
 
 
@@ -32,8 +32,7 @@ def refuse_count(count: int, most: int) -> Refusal:
 
 
 def shown(text: str) -> str:
-    """An error does not carry back a kilobyte that somebody sent."""
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+    return quoted(text)
 
 
 def joined(names: Sequence[str]) -> str:

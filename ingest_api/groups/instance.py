@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
 from delta_log.errors import OutcomeUnknown
+from delta_log.quoting import quoted
 from ingest_api.call import Call, Header
 from ingest_api.errors import Refusal
 from ingest_api.operations import Operation
@@ -93,8 +94,8 @@ def who_asks(tier: Tier, call: Call) -> Asked:
     if max(len(group.encode()), len(member_id.encode())) > _NAME_BYTES:
         raise Refusal(
             404,
-            f"group {group[:_SHOWN]!r} has no consumer instance {member_id[:_SHOWN]!r}: a name has at most"
-            f" {_NAME_BYTES} bytes",
+            f"group {quoted(group, _SHOWN)} has no consumer instance {quoted(member_id, _SHOWN)}: a name has at"
+            f" most {_NAME_BYTES} bytes",
             code=UNKNOWN_INSTANCE,
         )
     return Asked(group, member_id, _number(call, GENERATION), _number(call, RECEIVED))

@@ -15,6 +15,7 @@ from consumer_groups.commits import Commit, Commitment, Seek, Where
 from consumer_groups.records import OffsetRecord
 from consumer_groups.reset_policy import At
 from delta_log.errors import UnknownPartition, UnknownTopic
+from delta_log.quoting import quoted
 from ingest_api.call import Call, Reply
 from ingest_api.errors import Refusal
 from ingest_api.groups.instance import KEEP, InTime, of_instance, who_asks
@@ -213,7 +214,7 @@ def _parse_pairs(query: bytes) -> tuple[TopicPartition, ...]:
         raw_name, _, raw_text = piece.partition(b"=")
         name, text = decode_percent(raw_name, plus=True), decode_percent(raw_text, plus=True)
         if name not in declared:
-            raise Refusal(422, f"there is no query parameter {name[:100]!r}: this route knows topic, partition")
+            raise Refusal(422, f"there is no query parameter {quoted(name)}: this route knows topic, partition")
         found[name].append(parse_value(declared[name], text))
     topics, partitions = found[OF_TOPIC.name], found[OF_PARTITION.name]
     if len(topics) != len(partitions) or len(topics) > MOST_NAMED:

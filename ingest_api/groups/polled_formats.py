@@ -12,6 +12,7 @@ from typing import Final, Literal, Protocol, cast
 import pyarrow as pa
 
 from delta_log import Fetched
+from delta_log.quoting import quoted
 from delta_log.schema import RECORD_COLUMNS
 from ingest_api.call import Piece
 from ingest_api.errors import Refusal
@@ -43,7 +44,6 @@ _ARROW_ROWS: Final = 65_536
 _ARROW_BYTES: Final = 1024 * 1024
 #: Longer headers are not remembered.
 _LONG: Final = 1_024
-_SHOWN: Final = 100
 
 
 class PolledWriter(Protocol):
@@ -78,8 +78,7 @@ def _choose(accept: bytes, own: str) -> Format:
     choice = choose(accept, {**known, Format.NDJSON: Format.NDJSON, Format.ARROW: Format.ARROW})
     if choice is not None:
         return choice
-    shown = accept.decode("latin-1")
-    shown = repr(shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…")
+    shown = quoted(accept)
     offered = f"{mine}, {Format.NDJSON}, {Format.ARROW}"
     if choose(accept, _EMBEDDED) is not None:
         said = f"the format of this instance is {own}, and Accept {shown} wants another; offered are {offered}"

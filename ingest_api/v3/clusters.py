@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from delta_log.quoting import quoted
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import Refusal
 from ingest_api.forwarded import address_of
@@ -51,7 +52,7 @@ def operations(tier: Tier) -> list[Operation]:
 def check_broker(tier: Tier, call: Call) -> None:
     """Refuse a broker that there is not."""
     if call.path["broker"] != str(tier.settings.broker_id):
-        raise Refusal(404, f"there is no broker {call.path['broker'][:40]!r}")
+        raise Refusal(404, f"there is no broker {quoted(call.path['broker'], 40)}")
 
 
 def _broker(tier: Tier, call: Call, view: View) -> Broker:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from delta_log.catalog import TopicInfo
+from delta_log.quoting import quoted
 from delta_log.topic_config import Described
 from delta_log.topic_settings import nearest_setting
 from ingest_api.call import Call, Reply, json_reply
@@ -109,7 +110,7 @@ def operations(tier: Tier) -> list[Operation]:
 def find_config(info: TopicInfo, name: str) -> Described:
     found = next((setting for setting in info.config.describe() if setting.name == name), None)
     if found is None:
-        raise Refusal(404, f"topic {info.name} has no setting {name[:100]!r}{nearest_setting(name[:100])}")
+        raise Refusal(404, f"topic {info.name} has no setting {quoted(name)}{nearest_setting(name[:100])}")
     return found
 
 

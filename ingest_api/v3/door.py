@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from consumer_groups.errors import UnknownGroup
 from delta_log.errors import InvalidRequest, RecordTooLarge, UnknownPartition, UnknownTopic
+from delta_log.quoting import quoted
 from ingest_api.call import Call, Reply
 from ingest_api.errors import UNKNOWN_PARTITION, Refusal, row_of
 from ingest_api.forwarded import address_of
@@ -85,7 +86,7 @@ def _guarded(tier: Tier, act: Act) -> Callable[[Call], Awaitable[Reply]]:
         check_accepts_json(call)
         cluster = call.path.get("cluster")
         if cluster is not None and cluster != tier.log.cluster_id:
-            raise Refusal(404, f"there is no cluster {cluster[:100]!r}")
+            raise Refusal(404, f"there is no cluster {quoted(cluster)}")
         try:
             return await act(call, view_of(tier, call))
         except InvalidRequest as error:

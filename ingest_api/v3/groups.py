@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from consumer_groups.admin import GroupDescription, MemberDescription
 from consumer_groups.assignment import TopicPartition, in_order
 from consumer_groups.progress import measure_progress
 from consumer_groups.topics import LogOffsets
+from delta_log.quoting import quoted
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import Refusal
 from ingest_api.operations import PATH_KINDS, Operation
@@ -22,8 +21,6 @@ from ingest_api.v3.group_shapes import (
     GroupResources,
 )
 from ingest_api.v3.shapes import Listed, View
-
-_SHOWN: Final = 100
 
 
 class _Groups:
@@ -164,4 +161,4 @@ def _partition(call: Call) -> TopicPartition | None:
 
 
 def _shown(call: Call, name: str) -> str:
-    return repr(call.path[name][:_SHOWN])
+    return quoted(call.path[name])
