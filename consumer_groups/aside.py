@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -74,6 +75,11 @@ class Aside:
         except RuntimeError:
             raise Closed from None
         return await running
+
+    def forget(self, things: list[Any]) -> None:
+        """Free what is in there, in a thread."""
+        with suppress(RuntimeError):  # once it is closed
+            self._threads.submit(things.clear)
 
     def over(self) -> list[asyncio.Future[None]]:
         """What ends with all that is under way."""

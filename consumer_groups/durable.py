@@ -25,7 +25,7 @@ from consumer_groups.aside import Aside
 from consumer_groups.decision import Decision, apply, hear, refresh_group, undo
 from consumer_groups.records import Record
 from consumer_groups.state import Group, Groups
-from consumer_groups.statistics import GroupMeter
+from consumer_groups.statistics import GroupMeter, stores_offsets
 from consumer_groups.storage import row_of
 from delta_log import Appended, LakelogError, Ledger, Prepared
 from delta_log.errors import Closed, DecidedInVain, InvalidRequest, TopicClosed
@@ -63,6 +63,7 @@ class Change:
     displaced: list[Record]
     outcome: asyncio.Future[None]
     large: bool = False
+    commits: bool = False
     error: BaseException | None = None
 
 
@@ -169,7 +170,7 @@ class DurableGroups:
             return decision
         self._write([decision])
         await asyncio.shield(self._last[group].outcome)
-        self.meter.stored(decision, generation)
+        self.meter.stored(decision, generation, commits=stores_offsets(decision))
         return decision
 
     async def _do_beside_once(
@@ -182,7 +183,7 @@ class DurableGroups:
         for outcome in outcomes:
             await asyncio.shield(outcome)
         for decision, generation in zip(decisions, before, strict=True):
-            self.meter.stored(decision, generation)
+            self.meter.stored(decision, generation, commits=stores_offsets(decision))
         return decisions, await stored
 
     async def _decide(self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None) -> Decision[T]:
@@ -209,7 +210,7 @@ class DurableGroups:
             await _stands(change)
         elif change is not None:
             await asyncio.shield(change.outcome)
-            self.meter.stored(said, generation)
+            self.meter.stored(said, generation, commits=change.commits)
         return said
 
     async def _decide_aside(
@@ -220,14 +221,15 @@ class DurableGroups:
         Its rows are queued up before it is applied, as they may be refused.
         """
 
-        def decide_and_encode() -> tuple[Decision[T] | LakelogError, EncodedRows]:
+        def decide_and_encode() -> tuple[Decision[T] | LakelogError, EncodedRows, bool]:
             try:
                 decision = decide(known)
             except LakelogError as error:
-                return error, ()
-            return decision, self._ledger.encode([row_of(record) for record in decision.records])
+                return error, (), False
+            rows = self._ledger.encode([row_of(record) for record in decision.records])
+            return decision, rows, stores_offsets(decision)
 
-        decision, rows = await self._aside.run(decide_and_encode)
+        decision, rows, commits = await self._aside.run(decide_and_encode)
         if self._mended is not None:
             raise DecidedInVain("what was decided before it could not be written")
         change = self._last.get(known.name)
@@ -237,7 +239,7 @@ class DurableGroups:
             change = self._put_under_way(decision, self._ledger.queue_up_encoded(rows), large=True)
         displaced = await self._aside.run(lambda: apply(self.groups, decision))
         if decision.records and change is not None:
-            change.displaced = displaced
+            change.displaced, change.commits = displaced, commits
         self._listener.applied(decision)
         return decision, change
 
@@ -295,6 +297,8 @@ class DurableGroups:
         else:
             if self._last.get(change.group) is change:
                 del self._last[change.group]
+            if change.large:  # what it would take to undo it takes its time to be freed
+                self._aside.forget(change.displaced)
             change.outcome.set_result(None)
         self._mend_when_idle()
 

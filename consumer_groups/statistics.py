@@ -46,9 +46,11 @@ class GroupMeter:
         self.commits = self.rebalances = self.given_up = 0
         self.seconds = Histogram(COMMIT_BOUNDS_S)
 
-    def stored(self, decision: Decision[object], generation: int) -> None:
+    def stored(self, decision: Decision[object], generation: int, *, commits: bool) -> None:
         """A decision is durable; `generation` is the group's before it."""
-        if decision.generation > generation:
-            self.rebalances += 1
-        if any(type(record) is OffsetRecord for record in decision.records):
-            self.commits += 1
+        self.rebalances += decision.generation > generation
+        self.commits += commits
+
+
+def stores_offsets(decision: Decision[object]) -> bool:
+    return any(type(record) is OffsetRecord for record in decision.records)
