@@ -20,6 +20,7 @@ from consumer_groups.membership import Heartbeat, Join, Leave
 from consumer_groups.options import parse_options
 from consumer_groups.state import Group, Groups
 from consumer_groups.subscribing import Assign, Subscribe
+from consumer_groups.tending import Tending
 from consumer_groups.weight import LARGE
 from delta_log import Log
 from delta_log.errors import StorageRefused
@@ -81,6 +82,11 @@ def watching_work() -> Iterator[dict[str, int]]:
         yield found
 
 
+async def nothing_is_due(_: Tending, held_up: bool = False) -> bool:
+    return True
+
+
+@mock.patch.object(Tending, "tick", nothing_is_due)
 @in_loop
 async def test_what_looks_at_many_partitions_is_done_in_a_thread(log: Log):
     log.create_topic("t", LARGE)
@@ -110,6 +116,7 @@ async def test_what_looks_at_many_partitions_is_done_in_a_thread(log: Log):
         check_invariants(group_of(groups, "g"))
 
 
+@mock.patch.object(Tending, "tick", nothing_is_due)
 @in_loop
 async def test_what_looks_at_few_is_done_at_once(log: Log):
     log.create_topic("t", LARGE)
