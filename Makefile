@@ -30,7 +30,7 @@ LONG := $(addprefix tests/,spark/test_jobs_together.py spark/test_jobs_exactly_o
 	acceptance/test_client_consumer_kill.py powercut/test_loop_image.py powercut/test_power_cut.py \
 	integration/test_bit_flips.py properties)
 FOR_MINUTES = TOGETHER_S=180 SPARK_COPY_S=180 COPY_S=180 KILL_ROUNDS=20 POWER_CUTS=600 POWER_ROUNDS=10 BIT_FLIPS=2000 \
-	ARROW_FUZZ_S=120 EXAMPLES=50 SEEDS=10000 FIRST_SEED=$(strip $(shell od -An -N3 -tu4 /dev/urandom))
+	ARROW_FUZZ_S=120 EXAMPLES=50 SEEDS=10000 SICK_SEEDS=300 FIRST_SEED=$(strip $(shell od -An -N3 -tu4 /dev/urandom))
 unless_said = LAKELOG_$(word 1,$1)="$${LAKELOG_$(word 1,$1):-$(word 2,$1)}"
 
 .PHONY: help setup serve test long lint types audit bench docs java s3 azure lock clean

@@ -137,7 +137,7 @@ def stop(running: Running) -> bool:
     running.writer.alone(running.writer.close)
     running.owning.shutdown(wait=True)
     complete = running.tabler.stop([] if lost else running.catalog.lives()) and not lost
-    complete = complete and finish_deletions(running.catalog, running.writer)
+    complete = complete and finish_deletions(running.catalog, running.writer) and running.journal.doubt is None
     running.encoders.shutdown(wait=True)
     running.journal.close(empty=complete and not running.report.closed and not running.writer.aside)
     running.root.let_go()

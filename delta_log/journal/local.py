@@ -213,11 +213,17 @@ class LocalJournal:
             self._fd = -1
         self._preparing.shutdown(wait=True, cancel_futures=True)
         if empty and self.doubt is None:
-            for name in os.listdir(self._directory):
-                if _NAME.fullmatch(name) or name.startswith("spare-"):
-                    self._disk.unlink(str(self._directory / name))
-                    self._at("journal.emptied")
-            self._disk.sync_directory(str(self._directory))
+            try:
+                self._delete_all()
+            except OSError as error:
+                _log.warning("the journal, of which the tables have everything, stays for now: %s", error)
+
+    def _delete_all(self) -> None:
+        for name in os.listdir(self._directory):
+            if _NAME.fullmatch(name) or name.startswith("spare-"):
+                self._disk.unlink(str(self._directory / name))
+                self._at("journal.emptied")
+        self._disk.sync_directory(str(self._directory))
 
     def _prepare_spares(self) -> None:
         """Have zero-filled files ready before they are needed, off the acknowledgement path."""
@@ -289,22 +295,24 @@ class LocalJournal:
         """Durably, by a fresh handle, and with all that was acknowledged read back from the disk.
 
         A sync that failed may have left pages clean that are not on the disk: a byte more, and one less, and the end
-        of the segment has to be written again. A file that is too short is another one, and is not made longer.
+        of the segment has to be written again. A file without what was acknowledged is another one: it is left alone.
         """
         path = self._path(self._epoch, self._segment)
         fd = self._disk.open(path, os.O_RDWR)
         try:
-            if os.fstat(fd).st_size >= position:
-                self._disk.truncate(fd, position + 1)
-                self._disk.truncate(fd, position)
-                self._disk.sync(fd)
+            self._check_acknowledged(fd, path, position)
+            self._disk.truncate(fd, position + 1)
+            self._disk.truncate(fd, position)
+            self._disk.sync(fd)
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            data = os.pread(fd, position, 0)
+            self._check_acknowledged(fd, path, position)
         finally:
             self._close_quietly(fd)
+
+    def _check_acknowledged(self, fd: int, path: str, position: int) -> None:
         scan = scan_segment(
-            data,
+            os.pread(fd, position, 0),
             life=self._lives[self._epoch],
             epoch=self._epoch,
             segment=self._segment,
@@ -320,10 +328,10 @@ class LocalJournal:
         number, size = self._segment + 1, self._size
         path = self._path(self._epoch, number)
         with self._lock:
-            spare = self._spares.pop() if self._spares and wanted < size else None
+            prepared = bool(self._spares) and wanted < size
+            spare = self._spares.pop() if prepared else self._spare_path()
         try:
-            if spare is None:
-                spare = self._spare_path()
+            if not prepared:
                 size = max(min(size, _SCARCE_SIZE if self._room.full else _UNPREPARED_SIZE), wanted + 1)
                 self._fill(spare, size)
             self._disk.rename(spare, path)

@@ -121,6 +121,7 @@ def test_while_the_disk_takes_only_a_part_of_what_it_needs_nothing_is_written_an
     life.disk.mend()
     life.disk.fail(still)
     eventually(lambda: "cutting the failed write off" not in (life.journal.doubt or ""), "a first attempt to go on")
+    assert life.journal.doubt is not None, "it says that it is ready when it is"
     with pytest.raises(StorageRefused):
         life.write(1, b"refused")
     assert len(list(life.directory.iterdir())) <= 3
@@ -222,6 +223,7 @@ def test_a_close_that_fails_behind_a_synced_segment_costs_nothing(life: Life):
 @pytest.mark.parametrize("call", ["rename", "sync_directory"])
 def test_a_segment_that_cannot_be_named_leaves_no_files_behind(life: Life, call: str, after: bool):
     life.write(0, b"x" * 3000)
+    eventually(lambda: len(list(life.directory.glob("spare-*"))) == 2, "the next segments")
     before = len(list(life.directory.iterdir()))
     life.disk.fail(call, after=after)
     for _ in range(20):

@@ -140,6 +140,15 @@ def test_a_stop_amid_a_doubt_leaves_it_to_the_next_start(tmp_path: Path):
         log.append("orders", [Record(b"next")])
 
 
+def test_a_close_that_cannot_empty_the_journal_lets_the_root_go_and_the_next_start_finds_everything(tmp_path: Path):
+    owner = Owner(tmp_path / "root")
+    owner.disk.fail("unlink")
+    with no_thread_left():
+        owner.log.close()
+    with Log.open(owner.root, settings=SETTINGS) as log:
+        assert values_of(log, "orders") == [b"kept"]
+
+
 class SegmentsStay(FailingDisk):
     """Segments can be neither renamed nor deleted, and everything else can."""
 

@@ -15,21 +15,26 @@ from delta_log.errors import OutcomeUnknown
 from delta_log.tabler import Tabler
 from tests.support.logs import crash, eventually, hold_tables, values_of
 from tests.support.powercut import PowerCut
-from tests.support.recording_disk import Drop, RecordingDisk
+from tests.support.recording_disk import Drop, RecordingDisk, Sync
 from tests.support.workload import SETTINGS
 
 VALUES = [b"0", b"1", b"2"]
+PARTITIONS = 2
 
 
 class ForgetfulDisk(RecordingDisk):
-    """While it is sick a sync fails, and what it should have made durable is never written again by itself."""
+    """While it is sick a sync fails, and what it should have made durable is never written again by itself.
+
+    Or it `reached` the disk all the same.
+    """
 
     sick = False
+    reached = False
 
     def sync(self, fd: int) -> None:
         if self.sick:
             with self._lock:
-                self.steps.append(Drop(self._open[fd]))
+                self.steps.append((Sync if self.reached else Drop)(self._open[fd]))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().sync(fd)
 
@@ -45,7 +50,7 @@ def left_behind(disk: ForgetfulDisk, place: Path, chance: random.Random | None) 
     cut.go_to(len(disk.steps))
     cut.survivors(place, chance)
     with Log.open(place, settings=SETTINGS) as log:
-        return values_of(log, "orders")
+        return [value for index in range(PARTITIONS) for value in values_of(log, "orders", index)]
 
 
 @pytest.mark.parametrize("chance", [None, random.Random(1)], ids=["nothing else", "parts of the rest"])
@@ -54,13 +59,13 @@ def test_what_a_start_shows_behind_a_failed_sync_survives_a_power_cut(tmp_path: 
     disk = ForgetfulDisk(tmp_path / "root")
     stamps = [ProducerStamp("p", 0, number) for number in range(len(VALUES))]
     log = Log.open(tmp_path / "root", settings=SETTINGS, disk=disk)
-    log.create_topic("orders")
-    log.append("orders", [Record(VALUES[0])], producer=stamps[0])
-    log.append("orders", [Record(VALUES[1])], producer=stamps[1])
+    log.create_topic("orders", partitions=PARTITIONS)
+    for value, stamp in zip(VALUES[:2], stamps, strict=False):
+        log.append("orders", [Record(value, partition=0)], producer=stamp)
     hold_tables(log)
     disk.sick = True
     with pytest.raises(OutcomeUnknown):
-        log.append("orders", [Record(VALUES[2])], producer=stamps[2])
+        log.append("orders", [Record(VALUES[2], partition=0)], producer=stamps[2])
     crash(log)
     disk.sick = False
     with mock.patch.object(Tabler, "start"):
@@ -71,19 +76,23 @@ def test_what_a_start_shows_behind_a_failed_sync_survives_a_power_cut(tmp_path: 
     crash(log)
 
 
-def test_a_journal_that_goes_on_leaves_nothing_of_the_doubt_and_keeps_the_rest_over_a_power_cut(tmp_path: Path):
+@pytest.mark.parametrize("reached", [False, True], ids=["it is not on the disk", "it is on the disk"])
+def test_a_journal_that_goes_on_leaves_nothing_of_the_doubt_and_keeps_the_rest_over_a_power_cut(
+    tmp_path: Path, reached: bool
+):
     disk = ForgetfulDisk(tmp_path / "root")
+    disk.reached = reached
     log = Log.open(tmp_path / "root", settings=SETTINGS, disk=disk)
-    log.create_topic("orders")
-    log.append("orders", [Record(b"kept")])
+    log.create_topic("orders", partitions=PARTITIONS)
+    log.append("orders", [Record(b"kept", partition=0)])
     hold_tables(log)
     for number in range(3):
         disk.sick = True
         with pytest.raises(OutcomeUnknown):
-            log.append("orders", [Record(b"nobody knows")])
+            log.append("orders", [Record(b"nobody knows", partition=1)] * 3)
         disk.sick = False
         eventually(lambda: log._running.journal.doubt is None, "a journal that goes on")
-        log.append("orders", [Record(b"%d" % number)])
+        log.append("orders", [Record(b"%d" % number, partition=0)])
         expected = [b"kept", *(b"%d" % each for each in range(number + 1))]
         assert values_of(log, "orders") == expected
         assert left_behind(disk, tmp_path / f"left-{number}", None) == expected
