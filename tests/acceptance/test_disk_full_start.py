@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import random
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
+from delta_log.fullness import ballast_size
 from delta_log.operators import check
 from tests.architecture.project_files import ROOT
 from tests.support.serving import DEADLINE_S, Server, environment, serving, wait_for
-from tests.support.small_disk import fill, small_disk
+from tests.support.small_disk import fill, small_disk, small_ext4
 
 BINARY = "application/vnd.kafka.binary.v2+json"
 JSON = {"Content-Type": BINARY}
@@ -25,13 +27,12 @@ SIZE = 40_000
 TOPIC = {"lakelog.commit.interval.ms": 100, "lakelog.history.commits": 100, "file.delete.delay.ms": 0}
 SETTINGS: dict[str, Any] = {"auto_create_topics": True, "ballast_bytes": 64 * 1024 * 1024, "topic_defaults": TOPIC}
 NOT_NOW = 50310
-#: A 32nd of the disk.
-BALLAST = 2 * 1024 * 1024
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    with small_disk(tmp_path / "disk", megabytes=64) as place:
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    kind = small_ext4 if getattr(request, "param", "tmpfs") == "ext4" else small_disk
+    with kind(tmp_path / "disk", megabytes=64) as place:
         yield place
 
 
@@ -97,14 +98,15 @@ def test_a_server_killed_on_a_full_disk_starts_again_and_again_reads_and_refuses
     assert check(disk / "root").exit_code == 0
 
 
-@pytest.mark.parametrize("way", ["delete records", "retention"])
+@pytest.mark.parametrize(("disk", "way"), [("ext4", "delete records"), ("tmpfs", "retention")], indirect=["disk"])
 def test_what_makes_room_goes_on_after_a_kill_on_a_full_disk_and_writes_come_back_by_themselves(disk: Path, way: str):
     stored: list[int] = []
+    whole = ballast_size(64 * 1024 * 1024, os.statvfs(disk).f_blocks * os.statvfs(disk).f_frsize)
     with serving(disk / "root", **SETTINGS) as server:
         while len(stored) < 200:
             assert produce(server, len(stored)).status_code == 200
             stored.append(len(stored))
-        wait_for(lambda: held(disk) == BALLAST, "the ballast")
+        wait_for(lambda: held(disk) == whole, "the ballast")
         fill(disk)
         produce_until_refused(server, stored)
         server.kill()
@@ -116,13 +118,13 @@ def test_what_makes_room_goes_on_after_a_kill_on_a_full_disk_and_writes_come_bac
         for action in (commit_offset, change_a_setting):
             answer = action(server, 3)
             assert answer.status_code in (200, 204), answer.text
-        assert 0 < held(disk) < BALLAST
+        assert 0 < held(disk) < whole
         begin = {"delete records": delete_records, "retention": run_retention}[way](server, disk)
         for number in range(101):  # so many commits later the history does not need the files any more
             assert change_a_setting(server, 1000 + number).status_code == 204
         taken = wait_for(lambda: try_to_produce(server, stored), "a request that is taken again")
         assert taken == len(stored) - 1
-        wait_for(lambda: held(disk) == BALLAST, "the ballast as it was")
+        wait_for(lambda: held(disk) == whole, "the ballast as it was")
         assert read(server, offset=begin) == stored[begin:]
         assert produce(server, 0, topic="another").status_code == 200
     with serving(disk / "root", **SETTINGS) as server:

@@ -44,6 +44,17 @@ def small_disk(place: Path, *, megabytes: int) -> Generator[Path]:
         yield place
 
 
+@contextmanager
+def small_ext4(place: Path, *, megabytes: int) -> Generator[Path]:
+    """The same in a file: with blocks, and directories that need some."""
+    image = place.with_suffix(".img")
+    with image.open("wb") as file:
+        file.truncate(megabytes * 1024 * 1024)
+    subprocess.run(["mke2fs", "-q", "-t", "ext4", str(image)], check=True, timeout=30)
+    with mounted(place, "-o", "loop", image):
+        yield place
+
+
 def fill(disk: Path) -> Path:
     """Take all the room that is left; whoever deletes the file gives it back."""
     ballast = disk / "ballast"
