@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,13 @@ import pytest
 from delta_log import Log, Settings
 from delta_log.errors import InvalidRequest, NotARoot, NotAvailable, RootInUse
 from delta_log.roots import as_root, read_topic_defaults
+from jobs import retention
 from jobs.addresses import client_options
-from jobs.reaching import reached
+from jobs.groups import Groups
+from jobs.reaching import check_url, reached
+from jobs.source.positions import Range, TopicPartition
+from jobs.source.server import Server
+from jobs.source.values import parse_url
 from tests.architecture.project_files import ROOT
 from tests.support.nobody import run_as_nobody
 from tests.support.serving import environment, wait_for
@@ -105,6 +110,19 @@ def test_another_user_of_the_machine_cannot_reach_a_jobs_own_server(root: Path):
         asked = run_as_nobody(f"{AS_NOBODY}\nurl = {url!r}", ASKS, root)
         assert (asked.stdout.split(), asked.stderr) == (["nothing"], "")
         assert ask(url, "/topics") == ["orders"]
+
+
+def test_all_that_jobs_ask_a_server_goes_by_the_socket_and_by_no_proxy(root: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    place = TopicPartition("orders", 0)
+    with reached(str(root), None) as url, closing(Groups(url)) as groups, closing(Server(url, 5000)) as server:
+        groups.commit("billing", {place: 0})
+        assert groups.committed("billing") == {place: 0}
+        assert server.topics() == ["orders"]
+        assert server.range(*place) == Range(0, 0)
+        assert parse_url("server", f"{url}/") == check_url(url) == url
+        assert retention.main(["--data", str(root), "--all", "--server", url, "--dry-run"]) == 0
 
 
 def test_what_a_killed_job_left_goes_with_a_later_one_and_what_another_needs_stays(
