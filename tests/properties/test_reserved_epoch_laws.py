@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from delta_log.producers import ProducerRow, Producers, survivors
 
 SILENCE = 300_000
-#: So many examples may pass until one finds what is broken, whatever the seed.
+#: So many examples may pass until one finds what is broken; always the same ones, as how many it takes is chance.
 SEARCHED = 10_000
 
 
@@ -105,7 +105,7 @@ def has_all_the_time(producers: Producers, producer_id: str, *_: object) -> int 
     ("part", "broken"), [("close_reserved", forgets_what_was_reserved), ("decide_reserved", has_all_the_time)]
 )
 def test_it_shows_reserved_epochs_that_are_forgotten_or_more_than_there_are(part: str, broken: Callable[..., object]):
-    @settings(max_examples=SEARCHED, database=None, phases=[Phase.generate])
+    @settings(max_examples=SEARCHED, derandomize=True, database=None, phases=[Phase.generate])
     @given(STEPS)
     def prove(steps: Steps) -> None:
         check(steps)

@@ -14,7 +14,7 @@ from delta_log.transactions.door import Transactions
 from delta_log.transactions.held import Held, HeldRequest
 from tests.properties import test_transaction_machine as machine
 
-#: So many examples may pass until one finds what is broken, whatever the seed.
+#: So many examples may pass until one finds what is broken; always the same ones, as how many it takes is chance.
 SEARCHED = 10_000
 
 
@@ -66,6 +66,7 @@ def test_it_shows_a_log_that_forgets_what_was_decided_or_chosen_or_takes_repeats
     chosen = settings(
         machine.TestInMemory.settings,
         max_examples=SEARCHED,
+        derandomize=True,
         stateful_step_count=80 if broken is no_version else 25,  # a version has to be begun and committed twice
         database=None,
         phases=[Phase.generate],
