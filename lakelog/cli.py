@@ -86,7 +86,7 @@ def read(words: list[str], commands: Commands) -> tuple[CommandModule | None, Na
 
     parser, parts = build_parser(commands, __version__, configure, as_json=wants_json(words))
     if (misplaced := find_misplaced(words, commands)) is not None:
-        parser.error(f"{misplaced} stands before the command, and options follow it: `lakelog COMMAND {misplaced}`")
+        parser.error(f"{misplaced} stands before the command, and is no option of it, or lacks its value")
     args = parser.parse_args(words)
     if module is None:
         parts.get(wanted, parser).print_help()

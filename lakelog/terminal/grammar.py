@@ -163,7 +163,7 @@ def _paths(words: Sequence[str], commands: Commands) -> Iterator[tuple[Path, tup
 
 
 def find_misplaced(words: Sequence[str], commands: Commands) -> str | None:
-    """An option of a command that stands before it, if one does."""
+    """An option that stands before a command and does not fit it, if one does."""
     below: Commands = commands
     for word in (each for each in words if each not in _OWN):
         if word.startswith("-"):

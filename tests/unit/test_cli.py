@@ -86,9 +86,12 @@ def test_a_name_alone_shows_what_is_below_it(capsys: pytest.CaptureFixture[str])
         (["--verison"], "lakelog: unrecognized arguments: --verison; the nearest is --version; see lakelog --help"),
         (
             ["--server", "URL", "many", "probe"],
-            "lakelog: --server stands before the command, and options follow it: `lakelog COMMAND --server`; see",
+            "lakelog: --server stands before the command, and is no option of it, or lacks its value; see",
         ),
-        (["many", "--dee=1", "probe"], "lakelog: --dee stands before the command, and options follow it: "),
+        (
+            ["many", "--dee=1", "probe"],
+            "lakelog: --dee stands before the command, and is no option of it, or lacks its value; see",
+        ),
         (
             ["many", "probe", "--deep", "x"],
             "lakelog many probe: argument --deep: invalid int value: 'x'; see lakelog many",
