@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.foundation.arrow_types import ArrowRefused, Kind
+from lakelog.foundation.arrow_types import VIEW_BYTES, ArrowRefused, Kind
 from lakelog.foundation.flatbuffer import Table
 
 try:
@@ -21,7 +21,7 @@ except ImportError:  # Arrow does without, and so may a client
     np = None
 
 #: The numbers of fields in the format's RecordBatch, and its codecs.
-_ROWS, _NODES, _BUFFERS, _COMPRESSION = 0, 1, 2, 3
+_ROWS, _NODES, _BUFFERS, _COMPRESSION, _VARIADIC_COUNTS = 0, 1, 2, 3, 4
 _CODECS: Final = ("lz4", "zstd")
 _AS_IT_IS: Final = -1
 _ZSTD: Final = pa.Codec("zstd")
@@ -30,6 +30,8 @@ _HEAD: Final = 8
 _FEW: Final = 128
 _CODES: Final = {4: "i", 8: "q"}
 _TYPES: Final = {4: pa.int32(), 8: pa.int64()}
+#: A view of no more bytes holds them itself.
+_INLINE: Final = 12
 _EMPTY: Final = pa.py_buffer(b"")
 _NOTHING_LEFT: Final = "has a message with fewer buffers than its columns need"
 
@@ -58,6 +60,8 @@ class Body:
         self._data: Any = data if not data.address & 7 else pa.py_buffer(bytes(data))
         self._size: int = data.size
         self._room = room
+        self._batch, self._counts = batch, iter(())
+        self._has_counts = False
         self._codec = self._codec_of(batch.table(_COMPRESSION))
 
     def node(self) -> tuple[int, int]:
@@ -88,6 +92,16 @@ class Body:
         if size < needed:
             raise ArrowRefused(f"has a buffer of {size} bytes where {needed} are needed")
         return found
+
+    def shown(self) -> list[pa.Buffer]:
+        """The buffers that the next column of views shows parts of."""
+        if not self._has_counts:
+            self._counts, self._has_counts = iter(self._batch.numbers(_VARIADIC_COUNTS)), True
+        return [self.buffer(0) for _ in range(next(self._counts, 0))]
+
+    def copy(self, size: int) -> None:
+        """Count bytes that are about to be copied, perhaps more than once."""
+        self._room.take(size)
 
     def bitmap(self, rows: int, nulls: int) -> pa.Buffer | None:
         """Which rows are there; None where all are."""
@@ -165,6 +179,34 @@ def _variable(kind: Kind, body: Body) -> pa.Array:
     return pa.Array.from_buffers(kind.type, rows, [valid, offsets, data], 0 if valid is None else -1)
 
 
+def _view(kind: Kind, body: Body) -> pa.Array:
+    """Views as what they show, each row with bytes of its own."""
+    rows, nulls = body.node()
+    valid = body.bitmap(rows, nulls)
+    views = body.buffer(rows * kind.width)
+    shown = body.shown()
+    if not rows:
+        return pa.array([], kind.type)
+    body.copy(_shown_bytes(views, rows, shown))
+    given = pa.binary_view() if kind.type == pa.large_binary() else pa.string_view()
+    return pa.Array.from_buffers(given, rows, [valid, views, *shown], 0 if valid is None else -1).cast(kind.type)
+
+
+def _shown_bytes(views: Any, rows: int, shown: list[Any]) -> int:
+    """How many bytes the views show, if each, also one below a null, shows what is there."""
+    if np is None:
+        raise ArrowRefused("has views, which are not taken without numpy")
+    slots = np.frombuffer(views, np.int32, rows * VIEW_BYTES // 4).reshape(rows, 4)
+    lengths = slots[:, 0].astype(np.int64)
+    far = lengths > _INLINE
+    buffer, start = slots[far, 2], slots[far, 3]
+    sizes = np.array([each.size for each in shown], np.int64)
+    sound = lengths.min() >= 0 and not ((buffer < 0) | (buffer >= len(shown)) | (start < 0)).any()
+    if not sound or (start + lengths[far] > sizes[buffer]).any():
+        raise ArrowRefused("has a view of what is not there")
+    return int(lengths.sum())
+
+
 def _list(kind: Kind, body: Body) -> pa.Array:
     rows, nulls = body.node()
     valid = body.bitmap(rows, nulls)
@@ -191,6 +233,7 @@ _LAYOUTS: Final[Mapping[str, Callable[[Kind, Body], pa.Array]]] = {
     "null": _null,
     "fixed": _fixed,
     "variable": _variable,
+    "view": _view,
     "list": _list,
     "struct": _struct,
 }

@@ -1,8 +1,8 @@
 """The schema of an Arrow stream: which types are taken, and where their buffers are. Pure.
 
 A list of what is taken, not of what is refused: a type that Arrow gets tomorrow is refused until it is added here. In
-what is taken every slot of a buffer is checked, also one below a null. A view below a null may be anything: Arrow's own
-checks pass it by, while its casts do not.
+what is taken every slot of a buffer is checked, also one below a null: Arrow's own checks pass by a view below a null,
+while its casts read it.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ _VARIABLE: Final = {
     _LARGE_TEXT: (pa.large_string(), 8),
 }
 _BYTES: Final = frozenset((*_VARIABLE, _FIXED))
+#: Views become what they show.
+_VIEWS: Final = {23: pa.large_binary(), 24: pa.large_string()}
+VIEW_BYTES: Final = 16
 _INTEGERS: Final = {
     (8, 1): pa.int8(), (16, 1): pa.int16(), (32, 1): pa.int32(), (64, 1): pa.int64(),
     (8, 0): pa.uint8(), (16, 0): pa.uint16(), (32, 0): pa.uint32(), (64, 0): pa.uint64(),
@@ -128,6 +131,8 @@ def _read_column(field: Table, name: str, dictionaries: dict[int, Kind]) -> Kind
 def _flat_kind(field: Table, number: int, name: str) -> Kind:
     if number in _BYTES:
         return _bytes_kind(field, number, name)
+    if number in _VIEWS:
+        return Kind("view", _VIEWS[number], VIEW_BYTES)
     if number == _NULL:
         return Kind("null", pa.null())
     described = needed(field.table(_FIELD_TYPE), "type")
@@ -177,7 +182,8 @@ def _list_kind(field: Table, number: int, name: str) -> Kind:
 def _member_kind(member: Table, label: str, name: str, outer: str) -> Kind:
     number = member.number(_FIELD_KIND, "B")
     encoded = member.has(_FIELD_DICTIONARY)
-    if encoded or not (number in _BYTES or (number == _NULL and label == "value")):
+    taken = number in _BYTES or number in _VIEWS or (number == _NULL and label == "value")
+    if encoded or not taken:
         raise _refused(name, f"{outer} of struct with {'dictionary of ' if encoded else ''}{_name_of(number)}")
     return _flat_kind(member, number, name)
 
@@ -197,8 +203,7 @@ def _refuse_extension(field: Table, name: str) -> None:
 
 
 def _refused(name: str, kind: str) -> ArrowRefused:
-    hint = ": cast it to binary or string" if kind.endswith(("binary_view", "string_view")) else ""
-    return ArrowRefused(f"has a column {shown(name)} of type {kind}, which is not taken{hint}")
+    return ArrowRefused(f"has a column {shown(name)} of type {kind}, which is not taken")
 
 
 def _name_of(number: int) -> str:

@@ -65,6 +65,11 @@ class Table:
         start, count = self._vector(field, 16)
         return struct.unpack_from(f"<{2 * count}q", self._data, start) if count else ()
 
+    def numbers(self, field: int) -> tuple[int, ...]:
+        """A vector of 64-bit numbers."""
+        start, count = self._vector(field, 8)
+        return struct.unpack_from(f"<{count}q", self._data, start) if count else ()
+
     def text(self, field: int) -> str | None:
         start, size = self._vector(field, 1)
         if size > _MOST_TEXT:

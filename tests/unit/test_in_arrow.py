@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import struct
+from collections.abc import Sequence
+
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -116,15 +121,11 @@ def headers_of(kind: pa.DataType) -> pa.Array:
 
 PAIR = pa.struct([("key", pa.string()), ("value", pa.binary())])
 REFUSED = {
-    "binary_view": ("value", pa.nulls(1, pa.binary_view())),
-    "string_view": ("key", pa.nulls(1, pa.string_view())),
     "list_view": ("headers", headers_of(pa.list_view(PAIR))),
     "large_list_view": ("headers", headers_of(pa.large_list_view(PAIR))),
     "fixed_size_list": ("headers", headers_of(pa.list_(PAIR, 1))),
     "list of string_view": ("headers", headers_of(pa.list_(pa.string_view()))),
     "list of list": ("headers", headers_of(pa.list_(pa.list_(PAIR)))),
-    "list of struct with string_view": ("headers", headers_of(pa.list_(pa.struct([("key", pa.string_view())])))),
-    "map of struct with binary_view": ("headers", headers_of(pa.map_(pa.string(), pa.binary_view()))),
     "dictionary of string_view": ("key", pa.array(["a"], pa.string_view()).dictionary_encode()),
     "dictionary of integer": ("partition", pa.array([1]).dictionary_encode()),
     "run_end_encoded": ("value", pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array([b"a"]))),
@@ -147,6 +148,69 @@ def test_a_type_that_is_not_on_the_list_is_refused_by_its_name_and_its_columns(k
         decode(body)
 
 
+LONG = "longer than the twelve bytes that a view holds itself"
+
+
+@pytest.mark.parametrize("kind", [pa.binary_view(), pa.string_view()], ids=str)
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_views_are_what_they_show(kind, compression):
+    whole = pa.array([None, "", "short", LONG, None, LONG * 2, "exactly  12b"] * 4).cast(kind)
+    for column in (whole, whole.slice(3, 11), pa.nulls(3, kind), pa.concat_arrays([whole, whole])):
+        table = decode(arrow_stream(pa.table({"key": column, "value": column}), compression=compression))
+        expected = [each.as_py() for each in column]
+        assert [table.column(name).to_pylist() for name in ("key", "value")] == [expected, expected]
+
+
+def test_what_polars_writes_unless_told_otherwise_is_taken():
+    frame = pl.DataFrame({"key": ["a", None, LONG], "value": [b"b", LONG.encode(), None]})
+    written = io.BytesIO()
+    frame.write_ipc_stream(written)
+    assert pa.types.is_string_view(pa.ipc.open_stream(written.getvalue()).schema.field("key").type)
+    assert decode(written.getvalue()).to_pydict() == frame.to_dict(as_series=False)
+
+
+def views_of(*slots: tuple[int, int, int], shown: Sequence[bytes] = (LONG.encode(),), valid: int = 0xFF) -> bytes:
+    """A stream of views of a length, a buffer, and a place in it."""
+    views = b"".join(struct.pack("<i4sii", length, b"long", buffer, start) for length, buffer, start in slots)
+    buffers = [pa.py_buffer(bytes([valid]) * len(slots)), pa.py_buffer(views), *map(pa.py_buffer, shown)]
+    return arrow_stream(pa.table({"value": pa.Array.from_buffers(pa.binary_view(), len(slots), buffers)}))
+
+
+@pytest.mark.parametrize("below_a_null", [False, True])
+@pytest.mark.parametrize(
+    "view",
+    [
+        (-1, 0, 0),
+        (-(2**31), 0, 0),
+        (2**31 - 1, 0, 0),
+        (len(LONG) + 1, 0, 0),
+        (13, 0, len(LONG) - 12),
+        (13, 0, -1),
+        (13, 0, 2**31 - 1),
+        (13, 1, 0),
+        (13, -1, 0),
+        (13, 2**31 - 1, 0),
+    ],
+    ids=str,
+)
+def test_a_view_of_what_is_not_there_is_refused_also_below_a_null(view, below_a_null):
+    valid = 0b01 if below_a_null else 0b11
+    with pytest.raises(Refusal, match=r"^the Arrow stream has a view of what is not there"):
+        decode(views_of((13, 0, 0), view, valid=valid))
+
+
+def test_views_of_buffers_that_are_not_there_are_refused():
+    with pytest.raises(Refusal, match="has a view of what is not there"):
+        decode(views_of((13, 0, 0), shown=()))
+
+
+def test_views_that_share_their_bytes_count_by_what_they_show():
+    body = views_of(*[(len(LONG), 0, 0)] * 100)
+    assert decode(body, most_bytes=100 * len(LONG)).column("value").to_pylist() == [LONG.encode()] * 100
+    with pytest.raises(Refusal, match=f"has more than {100 * len(LONG) - 1} bytes once decompressed"):
+        decode(body, most_bytes=100 * len(LONG) - 1)
+
+
 def test_a_dictionary_of_views_is_refused_before_it_is_read():
     views = pa.DictionaryArray.from_arrays(pa.array([0, 1]), unread_view(-1))
     with pytest.raises(Refusal, match="a column 'value' of type dictionary of binary_view, which is not taken"):
@@ -167,6 +231,7 @@ def test_headers_that_have_more_than_a_key_and_a_value_are_refused():
         pa.map_(pa.string(), pa.binary()),
         pa.list_(pa.struct([("value", pa.large_binary()), ("key", pa.large_string())])),
         pa.list_(pa.struct([("key", pa.binary(1)), ("value", pa.null())])),
+        pa.large_list(pa.struct([("key", pa.string_view()), ("value", pa.binary_view())])),
     ],
     ids=str,
 )
