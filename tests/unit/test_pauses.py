@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from delta_log.pauses import with_pauses
+from delta_log.pauses import short_turns, with_pauses
 
 
 @pytest.fixture
@@ -69,3 +69,26 @@ def turns_of_another(pieces: Iterator[int]) -> int:
         done.set()
         waiting.join()
     return len(set(turns) - {0})
+
+
+def test_turns_are_short_as_long_as_any_thread_computes_at_a_stretch():
+    before = sys.getswitchinterval()
+    with short_turns():
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+        with pytest.raises(KeyError), short_turns():
+            raise KeyError
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+    assert sys.getswitchinterval() == pytest.approx(before)
+
+
+def test_turns_that_are_short_already_stay_so():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)
+    try:
+        chosen = sys.getswitchinterval()
+        for _ in range(5):
+            with short_turns():
+                assert sys.getswitchinterval() == chosen
+        assert sys.getswitchinterval() == chosen
+    finally:
+        sys.setswitchinterval(before)
