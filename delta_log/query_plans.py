@@ -54,8 +54,8 @@ _EXPLAIN: Final = re.compile(
     rf"{_GAP}EXPLAIN(?P<analyze>\s+ANALYZE)?(?P<verbose>\s+VERBOSE)?(?:\s+FORMAT\s+(?P<format>\w+))?\s+(?P<query>.*)",
     re.DOTALL | re.IGNORECASE,
 )
-#: With no other word can the rest of an EXPLAIN begin, so that it holds no further option.
-_QUERY: Final = re.compile(rf"{_GAP}(?:SELECT|WITH|VALUES|FROM)\b", re.DOTALL | re.IGNORECASE)
+#: With nothing else can the rest of an EXPLAIN begin, so that no further option, or comment before one, is in it.
+_QUERY: Final = re.compile(r"(?:SELECT|WITH|VALUES|FROM)\b", re.IGNORECASE)
 _BOX: Final = re.compile(r'\[shape=box label="(?P<kind>[A-Za-z ]*)(?P<rest>[^"]*)"\]')
 _SCANNED: Final = re.compile(r": (?P<name>\S*)")
 _WRITTEN: Final = re.compile(r": op=\[(?P<op>\w+)")

@@ -60,6 +60,8 @@ def test_an_explain_is_taken_apart(text: str, prefix: str, query: str):
         "EXPLAIN COPY t TO 'x'",
         "EXPLAIN /* */ ANALYZE COPY t TO 'x'",
         "EXPLAIN VERBOSE ANALYZE SELECT 1",
+        "EXPLAIN /* a /* */ SELECT 1 */ ANALYZE COPY t TO 'x'",
+        "EXPLAIN -- SELECT 1\n ANALYZE COPY t TO 'x'",
         "EXPLAIN EXPLAIN SELECT 1",
         "EXPLAIN (ANALYZE) SELECT 1",
         "EXPLAIN SELECTED",
