@@ -223,10 +223,7 @@ def test_a_server_that_has_no_room_is_given_time(tmp_path: Path):
             RawClient(server.port) as other,
             Producer(given, transport=Counting(server.url, "counting", 6)) as producer,
         ):
-            other.send(b"POST /topics/t HTTP/1.1
-" + FIELDS + b"Content-Length: 390001
-
-" + b" " * 390_000)
+            other.send(b"POST /topics/t HTTP/1.1\r\n" + FIELDS + b"Content-Length: 390001\r\n\r\n" + b" " * 390_000)
             wait_for(lambda: metric(server, "lakelog_http_bodies_bytes") == 390_000, "the body of another")
             futures = [producer.send("t", b"x" * 10_000) for _ in range(100)]
             wait_for(lambda: 503 in statuses, "that there is no room")
