@@ -16,19 +16,29 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-#: Each partition once, by topic and number: holdings, targets and owners of all groups name the same ones.
-_SHARED: Final[dict[str, dict[int, TopicPartition]]] = {}
 _MOST_SHARED: Final = 100_000
 _FEW: Final = 250
 
 
+class _Shared:
+    """Each partition once, by topic and number: holdings, targets and owners of all groups name the same ones."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, dict[int, TopicPartition]] = {}
+        self.count = 0
+
+
+_shared: Final = _Shared()
+
+
 def share(topic: str, numbers: Iterable[int]) -> list[TopicPartition]:
     """Partitions of one topic, in the order given."""
-    known = _SHARED.setdefault(topic, {})
+    known = _shared.topics.setdefault(topic, {})
     before = len(known)
     found = [known.get(number) or known.setdefault(number, TopicPartition(topic, number)) for number in numbers]
-    if len(known) > before and sum(map(len, _SHARED.values())) > _MOST_SHARED:
-        _SHARED.clear()
+    _shared.count += len(known) - before
+    if _shared.count > _MOST_SHARED:  # the topics of before may be gone
+        _shared.topics, _shared.count = {}, 0
     return found
 
 
