@@ -113,7 +113,10 @@ class Lane:
             case Later(error, after_s):
                 self._repeat(unit, error, now, after_s)
             case Skipped(error):
-                self._repeat(unit, error, now, 0.0)
+                if unit is self.begun[0]:
+                    self._repeat(unit, error, now, 0.0)
+                else:  # those before it see to it
+                    self._ahead(unit, error, now)
             case Unknown(error, after_s):
                 unit.doubtful = True
                 if self._rules.repeat_doubts:

@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from lakelog.produce.outbox import Attempt
-from lakelog.produce.verdict import Later, Skipped, Verdict, read_verdict
+from lakelog.produce.verdict import Skipped, Verdict, read_verdict
 from lakelog.produce.wire import Wire
 from lakelog.transport.exchange import Answer, AsyncTransport, Outcome, Request, Transport
 
@@ -34,13 +34,16 @@ def make(wire: Wire, attempt: Attempt, address: str) -> Making[Verdict]:
     verdict = read_verdict((yield wire.request(attempt)), attempt.topic, attempt.payload.rows, address)
     if isinstance(verdict, Skipped) and (yield from _open_epochs(wire, attempt, verdict.current)):
         verdict = read_verdict((yield wire.request(attempt)), attempt.topic, attempt.payload.rows, address)
-    return Later(verdict.error, 0.0) if isinstance(verdict, Skipped) else verdict
+    return verdict
 
 
 def _open_epochs(wire: Wire, attempt: Attempt, current: int) -> Making[bool]:
-    """Whether all before its own are opened, as far as can be told."""
+    """Whether all before its own are opened, as far as can be told.
+
+    The first request of an epoch sees to that: if several did, they would open more, and shut themselves out.
+    """
     stamp = attempt.stamp
-    if stamp is None:
+    if stamp is None or stamp.sequence:
         return False
     for _ in range(_MOST_ASKED):
         if current >= stamp.epoch - 1:

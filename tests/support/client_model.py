@@ -66,7 +66,7 @@ class ModelServer:
 
     def hand_out_before(self, stamp: Stamp) -> None:
         """As a driver asks for it whose epoch was not opened."""
-        while self.producers.epoch_of(stamp.producer_id) < stamp.epoch - 1:
+        while not stamp.sequence and self.producers.epoch_of(stamp.producer_id) < stamp.epoch - 1:
             self.producers.replay(self.producers.decide_bump(stamp.producer_id, 0))
 
     def make_anew(self, topic: str) -> None:

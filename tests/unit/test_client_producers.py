@@ -364,3 +364,40 @@ def test_where_epochs_are_not_handed_out_now_the_records_wait(opened: Open, answ
     producer = opened(act)
     assert producer.send("t", b"x").result(SECONDS).offset == 0
     assert (refused, failures) == (3, 2)
+
+
+def test_of_several_requests_in_an_epoch_that_was_skipped_the_first_alone_has_epochs_handed_out(opened: Open):
+    """If each did, they would open more than they need, and shut themselves out."""
+    skipped, together, current, lock = 3, 4, 0, threading.Lock()
+
+    def act(request: Request) -> Outcome:
+        nonlocal current
+        with lock:
+            if request.path == "/producers":
+                current += 1
+                return Answer(200, {}, json.dumps({"producer_id": "p", "epoch": current}).encode())
+            epoch, sequence = int(request.headers["Producer-Epoch"]), int(request.headers["Producer-Seq"])
+            if epoch > current + 1:
+                told = {"error_code": 40919, "message": "no", "current": current}
+            elif epoch < current:
+                told = {"error_code": 40912, "message": "stale", "current": current, "received": epoch}
+            elif sequence != next_sequence.get(epoch, 0):
+                told = {"error_code": 40911, "message": "early", "expected": 0, "received": sequence}
+            else:
+                current = epoch
+                next_sequence[epoch] = sequence + 1
+                return stored(request)
+        return Answer(409, {}, json.dumps(told).encode())
+
+    next_sequence: dict[int, int] = {}
+    producer = opened(max_in_flight_requests_per_connection=5, retries=0, batch_size=1)
+    for epoch in range(skipped):
+        future = producer.send("t", b"in doubt")
+        taken = producer.take()
+        assert taken.request.headers["Producer-Epoch"] == str(epoch)
+        taken.lose()
+        assert isinstance(future.exception(SECONDS), errors.OutcomeUnknown)
+    producer.wire.act = act
+    futures = [producer.send("t", b"x") for _ in range(together)]
+    assert all(future.result(SECONDS) for future in futures)
+    assert current == skipped
