@@ -27,6 +27,8 @@ SIZE = 40_000
 TOPIC = {"lakelog.commit.interval.ms": 100, "lakelog.history.commits": 100, "file.delete.delay.ms": 0}
 SETTINGS: dict[str, Any] = {"auto_create_topics": True, "ballast_bytes": 64 * 1024 * 1024, "topic_defaults": TOPIC}
 NOT_NOW = 50310
+#: One for hundreds of requests.
+CLIENT = httpx.Client()
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 def produce(server: Server, number: int, topic: str = "orders") -> httpx.Response:
     value = base64.b64encode(b"%06d" % number + random.Random(number).randbytes(SIZE)).decode()
     body: dict[str, Any] = {"records": [{"value": value, "partition": 0}]}
-    return httpx.post(f"{server.url}/topics/{topic}", json=body, headers=JSON)
+    return CLIENT.post(f"{server.url}/topics/{topic}", json=body, headers=JSON)
 
 
 def read(server: Server, topic: str = "orders", offset: int = 0) -> list[int]:
@@ -48,7 +50,7 @@ def read(server: Server, topic: str = "orders", offset: int = 0) -> list[int]:
     while True:
         query = {"offset": offset + len(found), "max_bytes": 500_000}
         url = f"{server.url}/topics/{topic}/partitions/0/records"
-        answer = httpx.get(url, params=query, headers={"Accept": BINARY})
+        answer = CLIENT.get(url, params=query, headers={"Accept": BINARY})
         assert answer.status_code == 200, answer.text
         part = answer.json()
         if not part:
@@ -85,7 +87,7 @@ def test_a_server_killed_on_a_full_disk_starts_again_and_again_reads_and_refuses
             refused = produce_until_refused(server, stored)
             assert refused.json()["error_code"] == NOT_NOW, refused.text
             assert "retry-after" in refused.headers
-            assert httpx.get(f"{server.url}/topics").json() == ["orders"]
+            assert CLIENT.get(f"{server.url}/topics").json() == ["orders"]
             assert read(server) == stored
             server.kill()
         assert len(left) < 40
@@ -144,7 +146,7 @@ def try_to_produce(server: Server, stored: list[int]) -> int | None:
 
 def delete_records(server: Server, _: Path) -> int:
     url = f"{server.url}/topics/orders/partitions/0/records:delete"
-    answer = httpx.post(url, json={"before_offset": 190})
+    answer = CLIENT.post(url, json={"before_offset": 190})
     assert answer.status_code == 200, answer.text
     return 190
 
@@ -155,14 +157,14 @@ def run_retention(server: Server, disk: Path) -> int:
     command = [sys.executable, "-m", "lakelog", "jobs", "run", "retention", "--data", str(disk / "root"), "--all"]
     subprocess.run([*command, "--engine", "local"], check=True, cwd=ROOT, env=environment(), timeout=DEADLINE_S)
     url = f"{server.url}/topics/orders/partitions/0/offsets"
-    first = wait_for(lambda: httpx.get(url).json()["beginning_offset"], "a log start that the server knows of")
+    first = wait_for(lambda: CLIENT.get(url).json()["beginning_offset"], "a log start that the server knows of")
     assert 150 < first < 200
     return int(first)
 
 
 def commit_offset(server: Server, offset: int) -> httpx.Response:
     body = {"offsets": [{"topic": "orders", "partition": 0, "next_offset": offset}]}
-    return httpx.put(f"{server.url}/groups/readers/offsets", json=body)
+    return CLIENT.put(f"{server.url}/groups/readers/offsets", json=body)
 
 
 def change_a_setting(server: Server, value: int) -> httpx.Response:
@@ -170,9 +172,9 @@ def change_a_setting(server: Server, value: int) -> httpx.Response:
 
 
 def alter(server: Server, name: str, value: int) -> httpx.Response:
-    cluster = httpx.get(f"{server.url}/v3/clusters").json()["data"][0]["cluster_id"]
+    cluster = CLIENT.get(f"{server.url}/v3/clusters").json()["data"][0]["cluster_id"]
     url = f"{server.url}/v3/clusters/{cluster}/topics/orders/configs/{name}"
-    return httpx.put(url, json={"value": str(value)})
+    return CLIENT.put(url, json={"value": str(value)})
 
 
 def held(disk: Path) -> int:
