@@ -19,11 +19,12 @@ from jobs import key_compaction
 from lakelog.commands.jobs_schedule import lease_name
 from tests.architecture.project_files import ROOT
 from tests.support.keyed_rows import READERS, reader
+from tests.support.logs import eventually
 from tests.support.s3_server import S3Server
 
 PAGE = (ROOT / "docs" / "reference" / "root-layout.md").read_text(encoding="utf-8")
 CELL = re.compile(r"(?<!\\)\|")
-SETTINGS = Settings(upkeep=False, segment_bytes=16 * 1024)
+SETTINGS = Settings(upkeep=False, segment_bytes=16 * 1024, ballast_bytes=1024 * 1024)
 KILLED_WRITER = """
 import os, signal, sys
 from delta_log import Log, Record, Settings
@@ -100,6 +101,7 @@ def seen(root: Path) -> set[str]:
         assert key_compaction.main(["--data", str(root), "--all", "--engine", "local"]) == 0
         log.create_topic("deleted")
         log.delete_topic("deleted")
+        eventually(lambda: log.statistics().ballast_bytes, "the ballast")
         found |= list_root(root)
     return found | list_root(root)
 
