@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from delta_log import Log, Settings
@@ -22,8 +23,9 @@ from jobs import retention
 from jobs.addresses import client_options
 from jobs.groups import Groups
 from jobs.reaching import check_url, reached
+from jobs.source.options import parse_options, parse_write_options
 from jobs.source.positions import Range, TopicPartition
-from jobs.source.server import Server
+from jobs.source.server import Numbered, Server
 from jobs.source.values import parse_url
 from tests.architecture.project_files import ROOT
 from tests.support.nobody import run_as_nobody
@@ -123,6 +125,21 @@ def test_all_that_jobs_ask_a_server_goes_by_the_socket_and_by_no_proxy(root: Pat
         assert server.range(*place) == Range(0, 0)
         assert parse_url("server", f"{url}/") == check_url(url) == url
         assert retention.main(["--data", str(root), "--all", "--server", url, "--dry-run"]) == 0
+
+
+def test_what_executors_of_spark_read_and_store_goes_by_the_socket_too(root: Path):
+    """The calls that its source and sink make; Spark itself is tried with the Spark tests."""
+    with reached(str(root), None) as url, closing(Server(url, 5000)) as server:
+        options = {"server": url, "topic": "orders", "checkpointLocation": "x"}
+        assert parse_write_options(options, "").server == url
+        assert parse_options({"server": url, "subscribe": "orders"}, "").server == url
+        rows = pa.record_batch({"key": [b"k1", b"k2"], "value": [b"tea", b"milk"]})
+        part = server.begin("sink", 0, "stage")
+        assert part is not None
+        server.append("orders", rows, Numbered("sink", 0, part.epoch), part)
+        server.commit(part.transaction, ["stage"])
+        batches = server.read("orders", 0, 0, server.range("orders", 0).end, ["offset", "value"])
+        assert [value for batch in batches for value in batch["value"].to_pylist()] == [b"tea", b"milk"]
 
 
 def test_what_a_killed_job_left_goes_with_a_later_one_and_what_another_needs_stays(
