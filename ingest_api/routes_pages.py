@@ -14,7 +14,7 @@ import msgspec
 
 from ingest_api.call import JSON, Call, Header, Reply
 from ingest_api.openapi import document
-from ingest_api.operations import Operation
+from ingest_api.operations import Content, Operation, Says
 
 VERSION: Final = "2.0"
 _FILES: Final = Path(__file__).parent / "page"
@@ -33,14 +33,22 @@ PAGE_HEADERS: Final[tuple[Header, ...]] = (
 _FRESH: Final[tuple[Header, ...]] = ((b"cache-control", b"no-cache"),)
 #: A browser resolves the links of the page without the slash at its end.
 _WITHOUT_SLASH: Final[tuple[Header, ...]] = ((b"location", b"../docs"),)
+_TEXT: Final = {"type": "string"}
+_NOT_KEPT: Final = {"Cache-Control": "That it is to be asked for each time."}
+_GUARDED: Final = _NOT_KEPT | {
+    "Content-Security-Policy": "What the page may load and do.",
+    "X-Frame-Options": "That no other page may frame it.",
+    "Referrer-Policy": "That other servers are not told of it.",
+    "Cross-Origin-Opener-Policy": "That it shares nothing with the page that opened it.",
+}
 
 
-def operations(described: Sequence[Operation]) -> list[Operation]:
-    """The routes of this module; those `described` are in the document."""
+def operations(others: Sequence[Operation]) -> list[Operation]:
+    """The routes of this module, whose document describes the others, too."""
 
     @cache
     def written() -> bytes:
-        return msgspec.json.encode(document(described, version=VERSION))
+        return msgspec.json.encode(document((*others, *own), version=VERSION))
 
     async def openapi(call: Call) -> Reply:
         call.query(())
@@ -52,16 +60,24 @@ def operations(described: Sequence[Operation]) -> list[Operation]:
             return Reply(308, b"", b"", _WITHOUT_SLASH)
         return Reply(200, _read("index.html"), HTML, (*PAGE_HEADERS, *_FRESH))
 
-    return [
-        _of_page("/openapi.json", "openapi", openapi),
-        _of_page("/docs", "docs", page),
+    own = [
+        Operation(
+            "GET", "/openapi.json", "openapi", "All routes, as an OpenAPI document", openapi, "operations",
+            (Says(200, "The document.", Content({"application/json": {"type": "object"}}), _NOT_KEPT),), reads=True,
+        ),
+        Operation(
+            "GET", "/docs", "docs", "All routes, as a page", page, "operations",
+            (Says(200, "The page, which loads nothing from elsewhere.", Content({"text/html": _TEXT}), _GUARDED),),
+            reads=True,
+        ),
         _of_page("/docs/page.js", "docs_script", _file("page.js", b"text/javascript; charset=utf-8")),
         _of_page("/docs/page.css", "docs_style", _file("page.css", b"text/css; charset=utf-8")),
-    ]
+    ]  # fmt: skip
+    return own
 
 
 def _of_page(path: str, name: str, act: Callable[[Call], Coroutine[Any, Any, Reply]]) -> Operation:
-    return Operation("GET", path, name, "For browsers", act, "pages", (), reads=True, listed=False)
+    return Operation("GET", path, name, "For browsers", act, "operations", (), reads=True, listed=False)
 
 
 def _file(name: str, content_type: bytes) -> Callable[[Call], Coroutine[Any, Any, Reply]]:

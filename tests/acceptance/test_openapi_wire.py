@@ -16,7 +16,7 @@ from tests.support.serving import Server, serving
 #: Of a method that no route has.
 ELSEWHERE = {faults.NO_TUNNELS}
 #: Fields of every connection, which no document needs to name.
-OF_THE_WIRE = ("connection", "date", "transfer-encoding")
+OF_THE_WIRE = ("connection", "date", "transfer-encoding", "x-content-type-options")
 #: More than a head may have, and what fits.
 TOO_LONG, LONG = "a" * 33_000, "a" * 20_000
 
