@@ -82,6 +82,12 @@ def every_stream() -> list[bytes]:
     return found
 
 
+def views() -> list[bytes]:
+    """Types that say what is read below a null, too, and that Arrow's validation passes by."""
+    columns = every_column()
+    return [written(pa.table({"value": columns[name]})) for name in ("binary_view", "string_view")]
+
+
 def requests() -> list[bytes]:
     """What produce takes."""
     columns = every_column()

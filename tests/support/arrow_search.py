@@ -115,7 +115,7 @@ def believe(body: bytes) -> bool:
 
 Target = Callable[[bytes], bool]
 TARGETS: dict[str, tuple[Target, Callable[[], list[bytes]]]] = {
-    "produce": (produce, lambda: arrow_corpus.requests() * 6 + arrow_corpus.every_stream()),
+    "produce": (produce, lambda: arrow_corpus.requests() * 6 + arrow_corpus.views() * 40 + arrow_corpus.every_stream()),
     "consume": (consume, lambda: arrow_corpus.polled() * 50 + arrow_corpus.every_stream()),
     "fetch": (fetch, lambda: arrow_corpus.fetched() * 50 + arrow_corpus.every_stream()),
     "believe": (believe, arrow_corpus.every_stream),
