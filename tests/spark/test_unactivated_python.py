@@ -30,14 +30,14 @@ def values():
 """
 BY_HAND = f"""
 import sys
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 {READS}
 try:
     print(values())
-except AnalysisException as error:
-    print(str(error).splitlines()[0])
+except Py4JJavaError as error:
+    print(error.java_exception.getMessage())
 from pyspark_lakelog import register
 register(spark)
 print(values())
@@ -55,9 +55,9 @@ assert again is spark
 spark.stop()
 """
 EXAMINES = """
-import json
+import dataclasses, json
 from lakelog.commands.doctor_surroundings import examine_spark
-print(json.dumps([list(each) for each in examine_spark(needed=False)]))
+print(json.dumps([dataclasses.astuple(each) for each in examine_spark(needed=False)]))
 """
 
 
