@@ -113,10 +113,7 @@ class Lane:
             case Later(error, after_s):
                 self._repeat(unit, error, now, after_s)
             case Skipped(error):
-                if unit is self.begun[0]:
-                    self._repeat(unit, error, now, 0.0)
-                else:  # those before it see to it
-                    self._ahead(unit, error, now)
+                self._skipped(unit, error, now)
             case Unknown(error, after_s):
                 unit.doubtful = True
                 if self._rules.repeat_doubts:
@@ -200,6 +197,13 @@ class Lane:
         else:
             unit.renumber()
             self._repeat(unit, error, now, 0.0)
+
+    def _skipped(self, unit: Unit, error: LakelogError, now: float) -> None:
+        """The first request of an epoch has those between opened; all others wait for that."""
+        if unit.stamp is None or not unit.stamp.sequence:
+            self._repeat(unit, error, now, 0.0)
+        else:
+            unit.ready_at = now + self._rules.backoff.pause_s(1, self._chance())
 
     def _refused(self, unit: Unit, refused: Refused) -> None:
         """Without the records that are to blame the others may be stored: nothing of this attempt was."""

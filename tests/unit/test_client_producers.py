@@ -370,8 +370,10 @@ def test_of_several_requests_in_an_epoch_that_was_skipped_the_first_alone_has_ep
     """If each did, they would open more than they need, and shut themselves out."""
     skipped, together, current, lock = 3, 4, 0, threading.Lock()
 
-    def act(request: Request) -> Outcome:
+    def act(request: Request) -> Outcome | None:
         nonlocal current
+        if held and request.path != "/producers":
+            return None
         with lock:
             if request.path == "/producers":
                 current += 1
@@ -389,7 +391,7 @@ def test_of_several_requests_in_an_epoch_that_was_skipped_the_first_alone_has_ep
                 return stored(request)
         return Answer(409, {}, json.dumps(told).encode())
 
-    next_sequence: dict[int, int] = {}
+    next_sequence, held = dict[int, int](), True
     producer = opened(max_in_flight_requests_per_connection=5, retries=0, batch_size=1)
     for epoch in range(skipped):
         future = producer.send("t", b"in doubt")
@@ -399,5 +401,10 @@ def test_of_several_requests_in_an_epoch_that_was_skipped_the_first_alone_has_ep
         assert isinstance(future.exception(SECONDS), errors.OutcomeUnknown)
     producer.wire.act = act
     futures = [producer.send("t", b"x") for _ in range(together)]
+    at_once = [producer.take() for _ in range(together)]
+    assert [taken.sequence for taken in at_once] == list(range(together))
+    held = False
+    for taken in at_once:
+        taken.answer(409, {"error_code": 40919, "message": "no", "current": current})
     assert all(future.result(SECONDS) for future in futures)
     assert current == skipped
