@@ -57,7 +57,7 @@ def test_a_copy_is_read_and_written_by_executors_through_the_socket(root: Path, 
 def test_a_table_is_made_of_a_topic_through_the_socket(root: Path, temporary: Path, tmp_path: Path, capsys):
     words = ["--data", root, "--group", "m", "--topic", "orders", "--format", "raw", "--table", tmp_path / "table"]
     run(materialize, capsys, *words)
-    assert read_table(str(tmp_path / "table"), ["_offset"]).num_rows == RECORDS
+    assert read_table(str(tmp_path / "table"), ["offset"]).num_rows == RECORDS
     assert not list(temporary.glob("lakelog-job-*"))
 
 
