@@ -19,7 +19,7 @@ from tests.support.figures import metric
 from tests.support.http_ledger import HttpLedger, read_tables
 from tests.support.http_producers import FORMS, Producer, frame, join_all, run_all
 from tests.support.raw_http import Answer, Cut, RawClient
-from tests.support.serving import Server, serving, wait_for
+from tests.support.serving import Server, journal_of, serving, wait_for
 
 TOPICS = {"orders": 3, "quiet": 1}
 DRAIN_MS = 30_000
@@ -140,11 +140,6 @@ def read_all_or_nothing(client: RawClient) -> Answer | None:
         if cut.args[0]:
             raise
         return None
-
-
-def journal_of(root: Path) -> list[Path]:
-    """What of the journal would have to be replayed."""
-    return [path for path in (root / "journal").rglob("*") if path.is_file() and path.stat().st_size]
 
 
 def events_of(stream: bytes) -> list[dict[str, Any]]:

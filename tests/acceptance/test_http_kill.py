@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.http_ledger import Broken, HttpLedger, read_arrow, read_lines, read_tables
 from tests.support.http_producers import FORMS, Producer, join_all, poll, run_all
-from tests.support.serving import Server, serving, wait_for
+from tests.support.serving import Server, journal_of, serving, wait_for
 
 #: LAKELOG_KILL_ROUNDS=50 for a long run; LAKELOG_SEED for other moments.
 ROUNDS = int(os.environ.get("LAKELOG_KILL_ROUNDS", "3"))
@@ -94,8 +94,7 @@ def test_nothing_that_was_answered_is_lost_doubled_or_moved_by_kills(tmp_path: P
     assert len(fates) == len(FORMS) + len(STAMPED)
     assert all("answered" in found for name, found in fates.items() if name != "at once")
     assert not [sent.by for sent in ledger.unknown if "stamp" in sent.by], "each was repeated until it was answered"
-    journal = (tmp_path / "journal").iterdir()  # what a kill left in its staging goes later
-    assert not [path for path in journal if path.is_file() and path.stat().st_size]
+    assert journal_of(tmp_path) == []  # what a kill left in its staging goes later
 
 
 #: And brings nothing to the tables, which would have what the journal loses.

@@ -25,7 +25,7 @@ import pytest
 from delta_log import Log, LogReader
 from delta_log.table_queries import read_table
 from tests.architecture.project_files import ROOT
-from tests.support.serving import DEADLINE_S, LISTENS, Server, environment, serve_in_vain, serving, wait_for
+from tests.support.serving import DEADLINE_S, LISTENS, Server, environment, journal_of, serve_in_vain, serving, wait_for
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -44,11 +44,6 @@ def fetch(server: Server, topic: str) -> list[int]:
     answer = httpx.get(f"{server.url}/topics/{topic}/partitions/0/records?offset=earliest")
     assert answer.status_code == 200, answer.text
     return numbers(answer.text)
-
-
-def journal_of(root: Path) -> list[str]:
-    """What of the journal would have to be replayed."""
-    return [path.name for path in (root / "journal").iterdir() if path.is_file() and path.stat().st_size]
 
 
 def test_it_says_where_it_is_and_the_two_curl_commands_it_names_work(tmp_path: Path):

@@ -206,5 +206,11 @@ def wait_for(condition: Any, what: str = "it", seconds: float = DEADLINE_S) -> A
     return answer
 
 
+def journal_of(root: Path) -> list[Path]:
+    """What of the journal would have to be replayed; the ballast and what is staged are no part of it."""
+    files = (path for path in (root / "journal").iterdir() if path.is_file() and path.stat().st_size)
+    return [path for path in files if not path.name.startswith("ballast-")]
+
+
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
