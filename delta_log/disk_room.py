@@ -52,6 +52,12 @@ class DiskRoom:
         if self.sealed or (self.full and not leaves_enough(self._reserve, size, self.size)):
             raise DiskFull(what, _WHY, by="")
 
+    def bound_small(self, limit: int) -> int:
+        """How much of `limit` may be written at once: on a full disk a large piece would wait for ever."""
+        if not self.full or not self.size:
+            return limit
+        return min(limit, max(0, self._reserve - self.size // 2))
+
     def check_open(self, what: str) -> None:
         """DiskFull where nothing may be written."""
         if self.sealed:

@@ -203,7 +203,7 @@ class ProducerEpochTooHigh(ProducerError):
         self.producer_id, self.current, self.received = producer_id, current, received
         known = f"its epoch is {current}" if current >= 0 else "it is not known"
         super().__init__(
-            f"producer {producer_id!r}: epoch {received} was not handed out, and {known}:"
+            f"producer {quoted(producer_id)}: epoch {received} was not handed out, and {known}:"
             " go on in the next epoch, or have one handed out"
         )
 

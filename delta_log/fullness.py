@@ -23,7 +23,7 @@ _BLOCK: Final = 4096
 _ROOM: Final = 1024 * 1024
 #: So long no write may have been refused, before a disk counts as full no more.
 _QUIET_S: Final = 2.0
-_TRIED_EVERY_S: Final = 5.0
+_TRIED_EVERY_S: Final = 3.0
 
 
 class Look(NamedTuple):

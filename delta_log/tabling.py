@@ -104,13 +104,14 @@ class Tabling:
             raise self._writer.fatal
         if live.pending and isinstance(live.closed, BaseException):
             raise live.closed
+        room = self._writer.room
         while True:
-            groups = live.peek_pending(limit)
+            groups = live.peek_pending(room.bound_small(limit))
             takes_over = not live.owned and live.recovered_left <= len(groups)
             if not groups and not takes_over:
                 return False
             if groups:
-                self._writer.room.check_small(f"the table of {live.name}", live.waiting)
+                room.check_small(f"the table of {live.name}", sum(group.size for group in groups))
             try:
                 with self.meter.commit():
                     self._commit(live, groups, takes_over=takes_over)

@@ -240,12 +240,12 @@ def test_a_full_disk_refuses_until_there_is_room_and_a_write_that_cannot_be_take
         ann = reading(app)
         disk.fail("write_all", code=errno.ENOSPC)
         refused = ann.commit(at(*ZERO, next_offset=2))
-        assert error_code(refused) == (503, 50303)
+        assert error_code(refused) == (503, 50310)
         assert refused.json()["outcome"] == "not_attempted"
         assert app.get("/readyz").status_code == 503
         disk.mend()
         assert ann.commit(at(*ZERO, next_offset=2)).status_code == 204
-        assert app.get("/readyz").status_code == 200
+        eventually(lambda: app.get("/readyz").status_code == 200, "a server that has room again")
         disk.fail("sync_data", "write", "truncate")
         doubtful = ann.commit(at(*ZERO, next_offset=3))
         assert error_code(doubtful) == (504, 50401)

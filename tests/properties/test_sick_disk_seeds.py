@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from delta_log import Log, ProducerStamp, Record
+from delta_log import Log, ProducerStamp, Record, disk_room, fullness
 from delta_log.errors import LakelogError, NotAvailable, OutcomeUnknown
 from delta_log.operators import check
 from tests.support.failing_disk import FailingDisk
@@ -99,6 +99,7 @@ class World:
         if self.log._running.journal.doubt is not None:
             self.happened.add("went on by itself")
         eventually(lambda: self.log._running.journal.doubt is None, "a journal that goes on")
+        eventually(lambda: not self.log._running.writer.room.full, "room on the disk")
         before = len(self.stored)
         self.append()
         self.numbered()
@@ -140,6 +141,14 @@ class World:
     def _next_value(self) -> bytes:
         self.count += 1
         return b"%d." % self.count + bytes(self.chance.choice((1, 300, 3000)))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk without room is looked at, and believed to have some again, as often as a play of a second needs."""
+    monkeypatch.setattr(fullness, "_QUIET_S", 0.02)
+    monkeypatch.setattr(fullness, "_TRIED_EVERY_S", 0.02)
+    monkeypatch.setattr(disk_room, "LOOKS_EVERY_S", 0.02)
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
