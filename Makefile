@@ -48,7 +48,7 @@ test: $(READY) ## run the tests, with Java 17 for the Spark ones and a server fo
 	@JAVA_HOME=$$(tools/ensure-java) && export JAVA_HOME $(COMPILED) && $(BIN)/python -m pytest --numprocesses $(JOBS) $(ARGS)
 
 long: $(READY) ## run for minutes what `make test` runs for seconds: kills, copies, all jobs together, faults from seeds
-	@$(foreach each,$(FOR_MINUTES),$(call unless_said,$(subst =, ,$(each)))) $(MAKE) test ARGS="$(LONG) $(ARGS)"
+	@$(foreach each,$(FOR_MINUTES),$(call unless_said,$(subst =, ,$(each)))) $(MAKE) test JOBS=$(JOBS) ARGS="$(LONG) $(ARGS)"
 
 lint: $(READY) ## check style, format and the import law
 	@$(BIN)/ruff check .

@@ -22,7 +22,7 @@ from benchmarks.rows import Param, Row, beside, over_turns
 from benchmarks.sizes import Size
 
 #: A name that git knows, of the revision beside which this tree is measured.
-BESIDE: Final = "LAKELOG_BESIDE"
+BESIDE: Final = "BENCH_BESIDE"
 _TOPIC: Final = "orders"
 _MEMBER: Final = "/consumers/billing/instances/one"
 _BLOCKS: Final = 8
@@ -31,7 +31,7 @@ _NS_PER_US: Final = 1_000
 
 
 def run(place: Path, size: Size) -> Iterator[Row]:
-    """A server of this tree and one of another revision, which `LAKELOG_BESIDE` names (`HEAD` unless told), in turn.
+    """A server of this tree and one of another revision, which `BENCH_BESIDE` names (`HEAD` unless told), in turn.
 
     `http-revisions`: microseconds of processor time that the loop's thread takes for one request over one connection:
     one record produced, a fetch of one record, a poll that finds nothing, a commit. Blocks of both servers alternate;

@@ -72,6 +72,8 @@ def decide_pace(pace: Pace, seen: Progress, arrival: Arrival, now: float, limits
         pace.spent_s = 0.0
     else:
         pace.spent_s += taken_s
+    if arrival is Arrival.HELD_UP:  # also what is left of a connection whose body was refused
+        return None
     if pace.credit_s <= 0:
         return TooSlow.RATE
     return TooSlow.DEADLINE if pace.spent_s >= limits.body_deadline_s else None

@@ -55,6 +55,17 @@ def test_a_body_that_takes_its_time_in_all_is_refused_as_late():
     assert (now, verdict) == (LIMITS.body_deadline_s, Verdict.REFUSE_LATE_BODY)
 
 
+@pytest.mark.parametrize(("gained", "verdict"), [(0, Verdict.REFUSE_BODY), (10**9, Verdict.REFUSE_LATE_BODY)])
+def test_who_was_refused_is_not_refused_again_at_the_next_look(gained, verdict):
+    """Its request is gone, and what is left of the connection lingers."""
+    look, now, came = Watch(), 0.0, 0
+    while (refused := look(now, Phase.BODY, (1, 0, came))) is Verdict.LEAVE:
+        now, came = now + 5, came + gained
+    assert refused is verdict
+    assert look(now, Phase.LINGER, (1, 0, came)) is Verdict.LEAVE
+    assert look(now + LIMITS.linger_s, Phase.LINGER, (1, 0, came)) is Verdict.CLOSE
+
+
 def test_what_is_slow_without_a_body_has_no_rate():
     look = Watch()
     for now in range(10):
