@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from delta_log.async_append import LedgerUnit, LoopDoor
 from delta_log.errors import Closed, InvalidRequest, LakelogError, StorageRefused
-from delta_log.ledger_request import Decide, EncodedRows, KnownTable, LedgerRequest, Line, Prepared
+from delta_log.ledger_request import Decide, EncodedRows, KnownTable, LedgerRequest, Line, Prepared, TableRows
 from delta_log.ledger_rows import LedgerRows
 from delta_log.ledger_table import LedgerTable, Row, RowCodec, check_ledger_table
 from delta_log.live import Live
@@ -122,11 +122,11 @@ class Ledger:
 
     def encode(self, rows: Sequence[tuple[str, Row]]) -> EncodedRows:
         """Rows as `decide` answers them."""
-        parts: dict[str, tuple[KnownTable, list[bytes]]] = {}
+        encoded: dict[str, tuple[KnownTable, list[bytes]]] = {}
         for index, (name, row) in enumerate(rows):
             known = self._known(name)
-            parts.setdefault(name, (known, []))[1].append(known.codec.encode(index, row))
-        return list(parts.values())
+            encoded.setdefault(name, (known, []))[1].append(known.codec.encode(index, row))
+        return [TableRows(known, lines, sum(map(len, lines))) for known, lines in encoded.values()]
 
     def own_tables(self) -> None:
         """Have all tables made, and ours: rows may be stored there with nothing to wait for."""
@@ -141,7 +141,7 @@ class Ledger:
 
     def _request(self, parts: EncodedRows, appends: Sequence[Prepared], decide: Decide | None) -> LedgerRequest:
         self._check()
-        size = sum(append.request.size for append in appends) + sum(len(row) for _, encoded in parts for row in encoded)
+        size = sum(append.request.size for append in appends) + sum(part.size for part in parts)
         return LedgerRequest(parts, size, self._clock_ms(), appends=appends, decide=decide)
 
     def _known(self, name: str) -> KnownTable:
@@ -157,7 +157,7 @@ class Ledger:
 
     def _own(self, request: LedgerRequest) -> None:
         """Tables are made and taken over by their own commits, which wait for the disk."""
-        for known, _ in request.parts:
+        for known, *_ in request.parts:
             live = self._open(known, create=True)
             if live is not None and not live.owned:
                 own(self._running, live)
@@ -206,7 +206,7 @@ class Ledger:
 def _sizes(request: LedgerRequest) -> list[tuple[Live, int]]:
     """What each topic and table is asked to take."""
     sizes: dict[int, tuple[Live, int]] = {}
-    rows = [(known.live, sum(map(len, encoded))) for known, encoded in request.parts]
+    rows = [(part.known.live, part.size) for part in request.parts]
     for live, size in [*rows, *((append.live, append.request.size) for append in request.appends)]:
         if live is not None:
             sizes[id(live)] = live, sizes.get(id(live), (live, 0))[1] + size

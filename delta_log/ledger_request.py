@@ -7,6 +7,7 @@ topic is looked at first; offsets and places are given out only when nothing can
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,7 +39,15 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     request: Request
 
 
-EncodedRows = Sequence[tuple[KnownTable, list[bytes]]]
+class TableRows(NamedTuple):
+    """Rows of one table, encoded, and the bytes of all of them."""
+
+    known: KnownTable
+    rows: list[bytes]
+    size: int
+
+
+EncodedRows = Sequence[TableRows]
 
 #: Asked in the turn of a unit, when nothing else can refuse it: what is known of producers, and what each of its
 #: appends will be answered with. It refuses by raising; what it returns are rows that are stored, too. Their tables
@@ -87,7 +96,7 @@ class LedgerRequest(msgspec.Struct):
     @property
     def ready(self) -> bool:
         """Whether it can be given places with nothing to wait for."""
-        return all(known.ready for known, _ in self.parts) and all(append.live.owned for append in self.appends)
+        return all(part.known.ready for part in self.parts) and all(append.live.owned for append in self.appends)
 
     def break_line(self, why: BaseException) -> None:
         if self.line is not None:

@@ -132,13 +132,13 @@ class Sequencer:
         try:
             if request.line is not None:
                 request.line.check(request.number)
-            for known, _ in request.parts:
+            for known, *_ in request.parts:
                 _writable(known)
             for append in request.appends:
                 check_writable(append.live)
             answers = plan_appends(request.appends)
             decided = () if request.decide is None else request.decide(self.producers, answers)
-            for known, _ in decided:
+            for known, *_ in decided:
                 _writable(known)
         except LakelogError as error:
             request.break_line(error)
@@ -270,7 +270,7 @@ def plan_appends(appends: Sequence[Prepared]) -> tuple[Appended, ...]:
 
 def _give_places(group: Group, parts: EncodedRows, timestamp_ms: int) -> None:
     """Places for rows in tables that can be written to."""
-    for known, rows in parts:
+    for known, rows, _ in parts:
         live = _writable(known)
         if not rows:
             continue

@@ -52,8 +52,9 @@ _FOR_REQUESTS: Final = 0.6
 _SOON_S: Final = 0.5
 _MS: Final = 1000
 #: What a start has made lives until the end: it is set aside, as a collection that goes through it pauses the loop for
-#: 30 to 50 ms. What requests make dies by its reference count but for little, so collections may be rare.
-_COLLECT_AFTER: Final = (50_000, 20, 100)
+#: 30 to 50 ms. What requests make dies by its reference count but for little, so collections of all may be rare. Those
+#: of what is new are small: in whatever thread one runs, it pauses all, and large groups make very much that is new.
+_COLLECT_AFTER: Final = (10_000, 4, 2_500)
 #: How long a thread may keep the interpreter from the others; Python's own default.
 _SWITCH_INTERVAL_S: Final = 0.005
 

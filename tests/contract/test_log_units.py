@@ -221,13 +221,12 @@ def test_a_table_that_takes_nothing_refuses_those_behind_as_well(log: Log):
 
 def test_the_last_word_knows_the_offsets_and_adds_rows_or_refuses(log: Log):
     ledger = log.open_ledger(TABLES)
-    known = ledger._known("__marks")
 
     def decide(_: Producers, answers: Sequence[Appended]) -> EncodedRows:
         last = answers[-1].ranges[0].base_offset
         if last >= 2:
             raise InvalidRequest("enough")
-        return [(known, [known.codec.encode(0, mark("said last", 1, last)[1])])]
+        return ledger.encode([mark("said last", 1, last)])
 
     for number in range(2):
         ledger.append([mark("ann", number, number)], [prepared(log, b"x")], decide=decide)
