@@ -25,6 +25,7 @@ def copy(source: str, target: str, group: str, instance: str) -> None:
         "group.instance.id": instance,  # restarted under its name it goes on at once
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
+        "max.delivery.attempts": -1,  # however often processes die of something else, no record is a dead letter
     }
     writing = {"transactional.id": f"{group}-{instance}"}
     with Consumer(server | reading) as consumer, Producer(server | writing) as producer:

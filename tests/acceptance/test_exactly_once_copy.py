@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.copying import EXAMPLE, SOURCE, check, committed, copied, copying, ends, look, make_topics
+from lakelog import Producer
+from tests.support.copying import (
+    EXAMPLE,
+    GROUP,
+    SOURCE,
+    TARGET,
+    Copier,
+    check,
+    committed,
+    copied,
+    copying,
+    ends,
+    look,
+    make_topics,
+)
 from tests.support.cutting_proxy import CuttingProxy
-from tests.support.serving import DEADLINE_S, serving, wait_for
+from tests.support.serving import DEADLINE_S, environment, serving, wait_for
 
 #: LAKELOG_KILL_ROUNDS=20 for a long run of one, LAKELOG_COPY_S=300 for one of many; LAKELOG_SEED for other moments.
 ROUNDS = int(os.environ.get("LAKELOG_KILL_ROUNDS", "2"))
@@ -71,6 +88,34 @@ def test_many_processes_of_a_group_killed_with_their_server_copy_each_record_onc
                 going.wait_for_copies(last, 100)
                 look(last)
                 going.finish(last)
+
+
+def test_a_record_at_which_many_readers_died_is_copied_as_any_other(tmp_path: Path):
+    """It was no fault of the record: a default of ten tries, after which it is a dead letter, is not for this loop."""
+    text, program = EXAMPLE.read_text(), tmp_path / "dying.py"
+    dying = text.replace(
+        "            with producer.transaction()", "            os.abort()\n            with producer.transaction()"
+    )
+    assert dying != text
+    program.write_text(dying)
+    words = [SOURCE, TARGET, GROUP, "one"]
+    with serving(tmp_path / "root") as server:
+        make_topics(server)
+        with Producer({"bootstrap.servers": server.url}) as producer:
+            for number in range(100):
+                producer.send(SOURCE, b"%d" % number, key=b"%d" % (number % 20))
+        for _ in range(12):
+            variables = environment() | {"LAKELOG_SERVER": server.url}
+            ended = subprocess.run([sys.executable, program, *words], env=variables, timeout=DEADLINE_S, check=False)
+            assert ended.returncode == -signal.SIGABRT
+        copier = Copier([sys.executable, str(EXAMPLE), *words], server.url)
+        copier.start()
+        try:
+            wait_for(lambda: committed(server) == ends(server, SOURCE), "the end of the first topic")
+            copier.stop()
+        finally:
+            copier.end()
+        check(server)
 
 
 def test_offsets_that_are_committed_behind_the_transaction_are_found_out(tmp_path: Path):
