@@ -73,7 +73,7 @@ def decide_commit(
     group: Group, command: Commit, cluster: Cluster, offsets: Offsets, now_ms: int
 ) -> Decision[dict[TopicPartition, int]]:
     """Answers what was committed."""
-    member = asking(group, command.member_id)
+    member = asking(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(member.member_id, now_ms))
     if member.standing == "lapsed":
@@ -180,8 +180,6 @@ def _commit_delivered(draft: Draft, member: MemberRecord, command: Commit) -> di
         raise DeliveryForgotten(group.name, member.member_id)
     if bereft := group.presences[member.member_id].bereft:
         raise PartitionNotOwned(group.name, member.member_id, *min(bereft), group.generation)
-    if generation is not None and not member.since <= generation <= group.generation:
-        raise StaleGeneration(group.name, member.member_id, generation, group.generation)
     for partition, place in group.presences[member.member_id].places.items():
         topic = draft.cluster.get(partition.topic)
         done, since_sought = place.done(came_back=back)

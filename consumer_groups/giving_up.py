@@ -61,7 +61,7 @@ class Outdated(Exception):
 
 def plan_giving_up(group: Group, command: GiveUp, cluster: Cluster, offsets: Offsets) -> Open:
     """What there is to do; refused as a whole if the group cannot pass one of them."""
-    member = asking(group, command.member_id)
+    member = asking(group, command.member_id, command.generation)
     if member.standing == "lapsed":
         raise PollOverdue(group.name, member.member_id, member.options.max_poll_interval_ms, group.generation)
     found: dict[tuple[str, Spot], int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer_groups.errors import NameTaken, PartitionNotOwned, PollOverdue, StaleGeneration, UnknownInstance
+from consumer_groups.giving_up import GiveUp, Spot, plan_giving_up
 from delta_log.errors import InvalidName
 from tests.support.group_stage import Stage, part
 
@@ -132,12 +133,28 @@ def test_a_static_member_that_crashed_is_replaced_at_once_and_its_past_is_fenced
     plan = stage.begin_poll("a")
     stage.join("a", group_instance_id="s")
     assert stage.end_poll("a", plan.reads).accepted == ()
-    for offsets in (None, {T0: 5}):
+    for offsets in (None, {T0: 5}, {}):  # the answer to any of them would tell it the generation of its successor
         with pytest.raises(StaleGeneration):
             stage.commit("a", offsets, generation=generation)
+    for spots in ({}, {Spot(T0, 0): ""}):
+        with pytest.raises(StaleGeneration):
+            plan_giving_up(stage.group, GiveUp("a", spots, generation), stage.cluster, stage.ends)
     with pytest.raises(StaleGeneration):
         stage.leave("a", generation=generation)
     assert stage.poll("a", generation=stage.group.generation) == {T0: (0, 5)}
+
+
+def test_the_past_of_a_static_member_is_fenced_from_what_it_chose_itself():
+    stage = Stage(t=1)
+    stage.join("a", group_instance_id="s", auto_commit_enable=False)
+    stage.assign("a", T0)
+    generation = stage.group.generation
+    stage.join("a", group_instance_id="s")
+    stage.assign("a", T0)
+    assert stage.group.generation > generation
+    with pytest.raises(StaleGeneration):
+        stage.commit("a", {T0: 5}, generation=generation)
+    stage.commit("a", {T0: 5}, generation=stage.group.generation)
 
 
 def test_a_static_member_that_does_not_return_is_gone_with_its_session():
