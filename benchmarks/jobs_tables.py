@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from benchmarks.baselines import file_table
 from delta_log.actions import Action, Add, CommitInfo, Txn
+from delta_log.checkpoint import write_checkpoint
 from delta_log.conflicts import TOPIC_ID, Kind
-from delta_log.housekeeping import write_checkpoint
 from delta_log.log import Log
 from delta_log.parquet import encode_parquet
 from delta_log.schema import TIMESTAMP

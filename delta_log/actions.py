@@ -19,8 +19,6 @@ from delta_log.errors import Corruption
 from delta_log.types import DataFile
 
 EXCLUSIVE_FEATURE: Final = "lakelog.exclusive"
-#: The last millisecond that a timestamp's text has room for: the end of the year 9999.
-LATEST_MS: Final = 253_402_300_799_999
 #: Of a line with a commitInfo of ours.
 _INFO_END: Final = b"}}}"
 _SEAL: Final = re.compile(rb',"crc":(\d+)\}\}\}$')

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from delta_log.checkpoint import write_checkpoint
 from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import (
@@ -21,7 +22,6 @@ from delta_log.errors import (
     TopicExists,
     UnknownTopic,
 )
-from delta_log.housekeeping import write_checkpoint
 from delta_log.ledger_rows import LedgerRows
 from delta_log.ledger_table import LedgerTable, ledger_of, ledger_properties
 from delta_log.live import PRODUCERS_TABLE, Live, ProducerRows, RowFormat, TopicRows

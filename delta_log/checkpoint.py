@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,9 +23,12 @@ from delta_log.actions import (
     protocol_body,
 )
 from delta_log.checkpoint_columns import ADD, REMOVE, STRINGS, add_columns, remove_columns
+from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption
+from delta_log.pauses import with_pauses
 from delta_log.seal import seal, sealed_footer
 from delta_log.snapshot import Snapshot
+from delta_log.table import Table
 
 _DIGITS: Final = 20
 
@@ -159,3 +163,20 @@ def _actions(row: Mapping[str, Any]) -> Iterable[Action]:
             tuple(writer or ()),
             None if reader is None else tuple(reader),
         )
+
+
+def write_checkpoint(table: Table, probe: Probe = no_probe) -> int:
+    """Put the present state aside, so that readers need not replay what led to it; returns its version."""
+    with table.checkpointing:
+        with table.lock:
+            version = table.snapshot.version
+            if version == table.checkpoint_version:
+                return version
+            frozen = table.snapshot.copy()
+        data, size = encode_pieces(list(with_pauses(checkpoint_pieces(frozen))))
+        table.store.put(table.path(checkpoint_path(version)), data)
+        probe("checkpoint.written")
+        hint = msgspec.json.encode({"version": version, "size": size})
+        table.store.put(table.path("_delta_log/_last_checkpoint"), hint)
+        table.checkpoint_version = max(table.checkpoint_version, version)
+        return version

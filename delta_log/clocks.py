@@ -1,7 +1,8 @@
-"""Whether two clocks agree: age decides what is deleted, and a clock that is wrong would delete what is young."""
+"""The wall clock, and its agreement with another one: age decides what is deleted, and a wrong clock deletes too much."""
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from delta_log.errors import StorageRefused
@@ -18,3 +19,8 @@ def check_clocks(host_ms: int, other_ms: int, whose: str = "the store's") -> Non
             f"this host's clock and {whose} are {apart // 1000} s apart; mend the clock first",
             by="",
         )
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970 by this host's clock."""
+    return time.time_ns() // 1_000_000

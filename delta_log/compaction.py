@@ -15,55 +15,16 @@ and the records stay as they are in any case.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Final, NamedTuple
 
+from delta_log.file_bin import Bin
 from delta_log.retention import check_in_order, newest_commits
 from delta_log.types import DataFile
 
 #: So many files may come to a topic that no fold has seen: then its next commit waits for one. As many may come while a
 #: fold goes on, so there are at most twice as many beside those that it leaves.
 MOST_UNFOLDED: Final = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """Neighbouring files of one partition, in offset order, that become one file with the same records."""
-
-    inputs: tuple[DataFile, ...]
-
-    @property
-    def partition(self) -> int:
-        return self.inputs[0].partition
-
-    @property
-    def base_offset(self) -> int:
-        return self.inputs[0].base_offset
-
-    @property
-    def last_offset(self) -> int:
-        return self.inputs[-1].last_offset
-
-    @property
-    def count(self) -> int:
-        return sum(file.count for file in self.inputs)
-
-    @property
-    def size(self) -> int:
-        return sum(file.size for file in self.inputs)
-
-    @property
-    def modified_ms(self) -> int:
-        """What the merged file must carry: the commit time of its oldest content."""
-        return min(file.modified_ms for file in self.inputs)
-
-    def __str__(self) -> str:
-        head = (
-            f"partition {self.partition}: merge {len(self.inputs)} files into one, offsets "
-            f"{self.base_offset} to {self.last_offset}, {self.count} records, {self.size} bytes"
-        )
-        return "\n".join([head, *(f"  {file.path} ({file.size} bytes)" for file in self.inputs)])
 
 
 class _Run(NamedTuple):

@@ -27,12 +27,6 @@ HEADER_SIZE: Final = _HEADER.size
 _MARK: Final = struct.Struct("<QQQ")
 MARK_AT: Final = 8
 
-ROWS: Final = 0
-ARROW: Final = 1
-PRODUCERS: Final = 2
-DECISION: Final = 3
-LEDGER: Final = 4
-
 
 class Frame(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """One dense run of one partition, or a decision (`partition` −1). `length` and `crc` are of the payload."""

@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
-from delta_log.checkpoint import checkpoint_path, checkpoint_pieces, encode_pieces, log_versions
+from delta_log.checkpoint import log_versions
 from delta_log.disk import Probe, no_probe
 from delta_log.live import Live
 from delta_log.pauses import with_pauses
@@ -22,23 +20,6 @@ from delta_log.table import Table
 CHECKPOINT_EVERY: Final = 100
 #: A base offset, then the epoch of who wrote it; a job's name stands where an epoch would.
 OWNERS_FILE: Final = re.compile(r"\d{20}-(?P<epoch>\d+)-.+\.parquet")
-
-
-def write_checkpoint(table: Table, probe: Probe = no_probe) -> int:
-    """Put the present state aside, so that readers need not replay what led to it; returns its version."""
-    with table.checkpointing:
-        with table.lock:
-            version = table.snapshot.version
-            if version == table.checkpoint_version:
-                return version
-            frozen = table.snapshot.copy()
-        data, size = encode_pieces(list(with_pauses(checkpoint_pieces(frozen))))
-        table.store.put(table.path(checkpoint_path(version)), data)
-        probe("checkpoint.written")
-        hint = msgspec.json.encode({"version": version, "size": size})
-        table.store.put(table.path("_delta_log/_last_checkpoint"), hint)
-        table.checkpoint_version = max(table.checkpoint_version, version)
-        return version
 
 
 def is_checkpoint_due(table: Table) -> bool:

@@ -19,10 +19,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_log.actions import LATEST_MS
 from delta_log.errors import InvalidRequest, TopicClosed
 from delta_log.names import check_topic_name, is_internal
 from delta_log.schema import TIMESTAMP, arrow_schema
+from delta_log.types import LATEST_MS
 
 COMMIT_SEQ: Final = "commit_seq"
 KEY: Final = "lakelog.ledger.key"

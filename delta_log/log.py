@@ -20,6 +20,7 @@ from typing import Self, TypeVar
 
 from delta_log.appending import Appending
 from delta_log.catalog import TopicInfo
+from delta_log.clocks import wall_clock_ms
 from delta_log.deletion import carry_out_deletion, decide_deletion, finish_deletion
 from delta_log.disk import Disk, Probe, no_probe
 from delta_log.errors import Closed, DiskFull, LakelogError, OutcomeUnknown
@@ -27,7 +28,7 @@ from delta_log.ledger import Ledger
 from delta_log.ledger_table import LedgerTable
 from delta_log.live import TableWaiter
 from delta_log.measure import measure_log, why_refused
-from delta_log.opening import Running, Settings, own, own_producers, start, stop, wall_clock_ms
+from delta_log.opening import Running, Settings, own, own_producers, start, stop
 from delta_log.ownership import is_replaced
 from delta_log.records_deletion import delete_records
 from delta_log.retention import DeleteRecordsPlan, RetentionPlan

@@ -20,14 +20,15 @@ from delta_log.audit_orders import plan_audit_orders
 from delta_log.auditing import AuditAnswer, AuditOrder
 from delta_log.catalog import Catalog
 from delta_log.chains import Finding, check_chain
-from delta_log.clocks import check_clocks
-from delta_log.compaction import Bin, plan_compaction
+from delta_log.checkpoint import write_checkpoint
+from delta_log.clocks import check_clocks, wall_clock_ms
+from delta_log.compaction import plan_compaction
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError, NotAvailable, PlanOutdated, StorageRefused, TopicClosed
-from delta_log.housekeeping import entries_beyond, is_checkpoint_due, removed_beyond, write_checkpoint
+from delta_log.file_bin import Bin
+from delta_log.housekeeping import entries_beyond, is_checkpoint_due, removed_beyond
 from delta_log.lost_ranges import read_lost
 from delta_log.merging import MergeAnswer, MergeOrder
-from delta_log.opening import wall_clock_ms
 from delta_log.remains import names_without_log
 from delta_log.retention import RetentionPlan, plan_retention
 from delta_log.rewrite import JOBS_MARK, move_log_starts, replace_files, rewritten_name, take_out_files

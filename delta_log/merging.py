@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from delta_log.arrow_columns import strictly_rising
-from delta_log.compaction import Bin
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError
+from delta_log.file_bin import Bin
 from delta_log.parquet import encode_groups, read_parts, regroup
 from delta_log.roots import as_root
 from delta_log.schema import FILE_SCHEMA

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from delta_log.catalog import TOPICS, Catalog
+from delta_log.clocks import wall_clock_ms
 from delta_log.conflicts import TOPIC_ID
 from delta_log.deletion import carry_out_deletion, finish_deletions
 from delta_log.disk import Probe, no_probe
@@ -37,16 +38,12 @@ from delta_log.tabling import Tabling, TailMemory
 from delta_log.tail import wake_all
 from delta_log.topic_config import TopicConfig
 from delta_log.topic_plans import MAX_PARTITIONS, MAX_PARTITIONS_IN_ALL, PartitionLimits
-from delta_log.transactions.held import Bounds
+from delta_log.transaction_bounds import Bounds
 from delta_log.upgrading import upgrade_held
 from delta_log.upkeep import Upkeep
 from delta_log.writer import Limits, Writer
 
 _log = logging.getLogger("lakelog")
-
-
-def wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

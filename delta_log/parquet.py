@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_log.actions import LATEST_MS
 from delta_log.errors import Corruption
 from delta_log.schema import ROW_GROUP, ROW_GROUP_BYTES
 from delta_log.seal import checksum_on, seal, sealed_footer
 from delta_log.stores.protocol import Store
 from delta_log.topic_config import ParquetCodec
-from delta_log.types import RowGroup
+from delta_log.types import LATEST_MS, RowGroup
 
 #: A file up to this size is read at once: its footer and its pages lie so near to each other.
 _SMALL: Final = 256 * 1024

@@ -5,8 +5,8 @@ It must come to the same request as the way for all: whatever is not plain, or b
 
 from __future__ import annotations
 
-from delta_log.frames import ROWS
 from delta_log.partitioner import assign_partitions
+from delta_log.payload_kinds import ROWS
 from delta_log.producers import check_stamp
 from delta_log.record_rules import RECORD_BOUND, Rules
 from delta_log.request_parts import Part, Request, content_digest

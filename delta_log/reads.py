@@ -16,7 +16,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from delta_log.actions import LATEST_MS
 from delta_log.errors import LakelogError, OffsetOutOfRange, TopicClosed
 from delta_log.fetched import NO_LIMIT, Fetched, FetchLimits, Gathered, first_at_or_after
 from delta_log.file_reads import FileReads, Moved, Wanted
@@ -25,6 +24,7 @@ from delta_log.live import Live
 from delta_log.schema import RECORD_COLUMNS
 from delta_log.snapshot import files_from
 from delta_log.tail import Chunk, PayloadReader, Tail, load_batches
+from delta_log.types import LATEST_MS
 
 _RETRIES: Final = 5
 

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from delta_log.errors import LakelogError
-from delta_log.frames import DECISION, Frame, Place
+from delta_log.frames import Frame, Place
 from delta_log.journal import Journal, Recovered
 from delta_log.journal_doubts import TableEnds, lost_of, plan_doubts
 from delta_log.journal_scan import FoundFrame, Lost
 from delta_log.live import Live, PendingGroup
+from delta_log.payload_kinds import DECISION
 from delta_log.tail import Chunk, Tail, row_bytes
 from delta_log.writer import Writer
 

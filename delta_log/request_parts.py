@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from delta_log.errors import InvalidRecord
-from delta_log.frames import ARROW, ROWS
 from delta_log.murmur2 import Numbers
+from delta_log.payload_kinds import ARROW, ROWS
 from delta_log.rows import ArrowRows, RowBlock, Rows, encode_arrow, encode_block, merge_blocks
 from delta_log.sequences import pack_sequences
 from delta_log.types import ProducerStamp

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from delta_log.actions import Action, Add, CommitInfo, Remove, Txn, order_column
 from delta_log.arrow_columns import strictly_rising
-from delta_log.compaction import Bin
 from delta_log.conflicts import TOPIC_ID, Kind
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError, PlanOutdated
+from delta_log.file_bin import Bin
 from delta_log.parquet import encode_parquet, read_file, time_bounds
 from delta_log.pauses import with_pauses
 from delta_log.schema import integer

@@ -16,10 +16,11 @@ import msgspec
 
 from delta_log.bump import Bump
 from delta_log.errors import LakelogError, TopicClosed, UnknownTopic
-from delta_log.frames import LEDGER, PRODUCERS, ROWS, Frame, Payload, checksum
+from delta_log.frames import Frame, Payload, checksum
 from delta_log.ledger_request import EncodedRows, KnownTable, LedgerRequest, LedgerRun, Prepared
 from delta_log.ledger_table import join_rows
 from delta_log.live import PRODUCERS_TABLE, Live, producer_payload
+from delta_log.payload_kinds import LEDGER, PRODUCERS, ROWS
 from delta_log.producers import CONTENT_BYTES, ProducerRow, Producers, Repeat, Undo
 from delta_log.request_parts import LARGE, Part, Request, SpilledRows, assignment_digest, merge_parts
 from delta_log.rows import RowBlock

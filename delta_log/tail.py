@@ -18,7 +18,8 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from delta_log.errors import Corruption
-from delta_log.frames import ARROW, ROWS, Frame, Place, checksum
+from delta_log.frames import Frame, Place, checksum
+from delta_log.payload_kinds import ARROW, ROWS
 from delta_log.request_parts import LARGE
 from delta_log.rows import RowBlock, Rows, Run, decode_arrow, decode_block, to_batches
 from delta_log.types import ProducerStamp

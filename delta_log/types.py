@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -119,3 +119,7 @@ class PartitionOffsets:
 
     log_start_offset: int
     end_offset: int
+
+
+#: The last millisecond that a timestamp's text has room for: the end of the year 9999.
+LATEST_MS: Final = 253_402_300_799_999

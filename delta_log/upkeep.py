@@ -14,13 +14,14 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log.catalog import Catalog
+from delta_log.checkpoint import write_checkpoint
 from delta_log.clocks import check_clocks
 from delta_log.compaction import MOST_UNFOLDED, plan_fold
 from delta_log.complaints import Complaints
 from delta_log.deletion import carry_out_deletion
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, NotOwner, TopicClosed
-from delta_log.housekeeping import clean_history, delete_orphans, is_tail_long, write_checkpoint
+from delta_log.housekeeping import clean_history, delete_orphans, is_tail_long
 from delta_log.journal import Journal
 from delta_log.journal_care import copy_forward
 from delta_log.ledger_compaction import plan_ledger_compaction

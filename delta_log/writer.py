@@ -30,10 +30,11 @@ from delta_log.errors import (
     StorageRefused,
     TransactionFenced,
 )
-from delta_log.frames import DECISION, Frame, Payload, Place, checksum
+from delta_log.frames import Frame, Payload, Place, checksum
 from delta_log.journal import Journal
 from delta_log.ledger_request import LedgerRequest
 from delta_log.live import Live, PendingGroup
+from delta_log.payload_kinds import DECISION
 from delta_log.producer_parking import Parking
 from delta_log.producers import Producers
 from delta_log.request_parts import Part, Request, SpilledRows

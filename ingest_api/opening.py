@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from consumer_groups.coordinator import Coordinator
 from delta_log import Limits, Log, Settings
+from delta_log.clocks import wall_clock_ms
 from delta_log.errors import StorageRefused
-from delta_log.opening import wall_clock_ms
-from delta_log.transactions.held import Bounds
+from delta_log.transaction_bounds import Bounds
 from ingest_api.settings import ServerSettings
 from ingest_api.wire import WireLimits
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from delta_log.auditing import AuditOrder, audit_files
 from delta_log.chains import Finding
+from delta_log.clocks import wall_clock_ms
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, LakelogError
 from delta_log.maintenance import TopicMaintenance
-from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, TopicProblem, run_job
 
 __all__ = ["JOB", "main"]

@@ -15,12 +15,12 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
-from delta_log.compaction import Bin
+from delta_log.clocks import wall_clock_ms
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, OutcomeUnknown, PlanOutdated
+from delta_log.file_bin import Bin
 from delta_log.maintenance import TopicMaintenance
 from delta_log.merging import MergeAnswer, MergeOrder, carry_out
-from delta_log.opening import wall_clock_ms
 from jobs.command import Job, Run, TopicProblem, milliseconds, run_job
 from jobs.tasks import plan_tasks
 

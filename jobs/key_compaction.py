@@ -15,12 +15,12 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from delta_log.clocks import wall_clock_ms
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import LakelogError, OutcomeUnknown, PlanOutdated
 from delta_log.key_maintenance import Pass, Passed, Sifting, plan_passes
 from delta_log.key_sifting import gather, spread
 from delta_log.maintenance import TopicMaintenance
-from delta_log.opening import wall_clock_ms
 from delta_log.survivors import SurvivorsOrder, carry_out
 from jobs.command import Job, Run, TopicProblem, run_job
 from jobs.outcome import Counts

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_log.errors import LakelogError
-from delta_log.frames import DECISION, Frame
+from delta_log.frames import Frame
 from delta_log.journal_scan import FoundFrame
 from delta_log.live import Live
 from delta_log.operators.findings import Finding, damage
 from delta_log.parquet import read_file
+from delta_log.payload_kinds import DECISION
 from delta_log.schema import integer
 from delta_log.snapshot import Snapshot
 from delta_log.tail import Chunk, PayloadReader, row_bytes

@@ -20,11 +20,11 @@ import msgspec
 from delta_log.actions import Action, CommitInfo, Txn, decode_commit, is_sealed, without_seal
 from delta_log.conflicts import TOPIC_ID, commit_info
 from delta_log.errors import Corruption
-from delta_log.frames import DECISION
 from delta_log.journal_scan import FoundFrame
 from delta_log.operators.agreement import check_connection
 from delta_log.operators.cures import EmptyEntry
 from delta_log.operators.log_verdict import LogVerdict
+from delta_log.payload_kinds import DECISION
 from delta_log.snapshot import EPOCH_TXN, Snapshot
 from delta_log.topic_plans import PARTITIONS
 

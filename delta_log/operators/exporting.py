@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from delta_log.actions import Action, CommitInfo, MetaData, Protocol
+from delta_log.checkpoint import write_checkpoint
 from delta_log.conflicts import Kind
 from delta_log.deletion import drop_live
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import Corruption, InvalidName, PlanOutdated, TopicClosed, UnknownTopic
-from delta_log.housekeeping import write_checkpoint
 from delta_log.names import is_internal
 from delta_log.opening import Running, Settings, own, start, stop
 from delta_log.operators.checking import Progress, check_topic, say_nothing

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from delta_log.actions import EXCLUSIVE_FEATURE
 from delta_log.catalog import TOPICS, Catalog
 from delta_log.checkpoint import log_versions
+from delta_log.clocks import wall_clock_ms
 from delta_log.conflicts import TOPIC_ID
 from delta_log.errors import LakelogError, StorageRefused
 from delta_log.live import Live
 from delta_log.lost_ranges import LostRange, read_lost
 from delta_log.names import is_internal
-from delta_log.opening import wall_clock_ms
 from delta_log.operators.journal_look import read_if_there
 from delta_log.operators.log_verdict import HINT, LogFiles, LogVerdict, judge_log
 from delta_log.roots import read_topic_defaults

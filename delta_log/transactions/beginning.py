@@ -13,7 +13,8 @@ from delta_log.live import Live
 from delta_log.producer_epochs import bump_epoch, check_transactional_id
 from delta_log.producers import is_later
 from delta_log.quoting import quoted
-from delta_log.transactions.held import Bounds, Held
+from delta_log.transaction_bounds import Bounds
+from delta_log.transactions.held import Held
 from delta_log.transactions.key import RANDOM_BITS, TransactionKey
 from delta_log.transactions.standing import Standing
 from delta_log.transactions.transaction import Begun, Transaction

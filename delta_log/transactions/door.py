@@ -22,11 +22,12 @@ from delta_log.errors import OutcomeUnknown, TransactionAborted, TransactionDeci
 from delta_log.ledger import Ledger
 from delta_log.live import Live
 from delta_log.statistics import TransactionStatistics
+from delta_log.transaction_bounds import Bounds
 from delta_log.transactions.beginning import Beginning
 from delta_log.transactions.committing import Committing
 from delta_log.transactions.completing import Completing
 from delta_log.transactions.decisions import TABLE, Committed, Decisions
-from delta_log.transactions.held import Bounds, Staged
+from delta_log.transactions.held import Staged
 from delta_log.transactions.standing import Standing
 from delta_log.transactions.taking import Prepare, Taking
 from delta_log.transactions.transaction import Addition, Begun, Commit, Known, Transaction

@@ -20,6 +20,7 @@ from delta_log.live import Live
 from delta_log.producers import ProducerRow, Producers, Repeat
 from delta_log.quoting import quoted
 from delta_log.request_parts import Part, Request, SpilledRows
+from delta_log.transaction_bounds import Bounds
 from delta_log.transactions.key import TransactionKey
 from delta_log.types import ProducerStamp
 
@@ -31,20 +32,6 @@ _OVERHEAD: Final = 1400
 def cost_of(request: Request) -> int:
     """What it takes of memory while it is kept as it came."""
     return request.size + _OVERHEAD * len(request.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What transactions may take. Beyond `memory_bytes` the records of one lie in a file until it is decided."""
-
-    timeout_ms: int = 60_000
-    most_timeout_ms: int = 900_000
-    most_bytes: int = 128 * MIB
-    most_parts: int = 100_000
-    memory_bytes: int = MIB
-    most_open: int = 1000
-    total_bytes: int = 1024 * MIB
-    expiration_ms: int = 604_800_000
 
 
 @dataclass(frozen=True, slots=True)

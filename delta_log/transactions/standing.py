@@ -21,8 +21,8 @@ from delta_log.errors import (
 )
 from delta_log.producers import is_later
 from delta_log.statistics import OUTCOMES, TransactionStatistics
+from delta_log.transaction_bounds import Bounds
 from delta_log.transactions.decisions import Committed, Decisions, row_of
-from delta_log.transactions.held import Bounds
 from delta_log.transactions.key import TransactionKey, parse_id
 from delta_log.transactions.open_transactions import OpenTransactions
 from delta_log.transactions.transaction import Known, Transaction

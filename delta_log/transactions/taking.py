@@ -10,7 +10,8 @@ from delta_log.errors import Overloaded
 from delta_log.live import Live
 from delta_log.names import check_id
 from delta_log.request_parts import Request
-from delta_log.transactions.held import Bounds, HeldRequest, Staged, cost_of
+from delta_log.transaction_bounds import Bounds
+from delta_log.transactions.held import HeldRequest, Staged, cost_of
 from delta_log.transactions.spill import Spill, spill_requests
 from delta_log.transactions.standing import Standing
 from delta_log.transactions.transaction import Addition, Transaction

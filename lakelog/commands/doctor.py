@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _examine(args: argparse.Namespace) -> list[Finding]:
-    from delta_log.opening import wall_clock_ms
+    from delta_log.clocks import wall_clock_ms
     from delta_log.places import Location
     from lakelog.commands.doctor_root import examine_root
     from lakelog.commands.doctor_surroundings import examine_packages, examine_server, examine_spark

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from delta_log.ballast import NAME as BALLAST
+from delta_log.clocks import wall_clock_ms
 from delta_log.errors import LakelogError, NotARoot
 from delta_log.file_modes import find_wider
-from delta_log.opening import wall_clock_ms
 from delta_log.probing import TRIAL_PREFIX, check_put_if_absent, try_directory, try_rights
 from delta_log.roots import Root, RootInfo, as_root, open_root
 from delta_log.stores import Store

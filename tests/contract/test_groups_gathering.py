@@ -11,7 +11,7 @@ from consumer_groups.coordinator import Coordinator
 from consumer_groups.polling import Poll
 from consumer_groups.reading import Room
 from delta_log import Log
-from delta_log.opening import wall_clock_ms
+from delta_log.clocks import wall_clock_ms
 from tests.support.coordinating import SOON_S, coordinating, given, join, poll, put, waits
 from tests.support.loops import in_loop
 

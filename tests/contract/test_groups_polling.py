@@ -15,7 +15,7 @@ from consumer_groups.membership import Leave
 from consumer_groups.polling import Poll
 from consumer_groups.reading import Room
 from delta_log import Log
-from delta_log.opening import wall_clock_ms
+from delta_log.clocks import wall_clock_ms
 from tests.support.coordinating import ROOM, SOON_S, comes_true, coordinating, given, join, poll, put
 from tests.support.loops import in_loop
 

@@ -19,8 +19,8 @@ from consumer_groups.errors import UnknownInstance
 from consumer_groups.membership import Heartbeat
 from consumer_groups.upkeep import OFFSETS_RETENTION_MS
 from delta_log import Log
+from delta_log.clocks import wall_clock_ms
 from delta_log.errors import StorageRefused, TopicClosed
-from delta_log.opening import wall_clock_ms
 from tests.support.coordinating import SOON_S, HeldJournal, comes_true, coordinating, join, poll, put
 from tests.support.logs import Place
 from tests.support.loops import in_loop

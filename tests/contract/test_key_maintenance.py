@@ -6,8 +6,9 @@ import pytest
 
 from delta_log import Log, Record
 from delta_log.actions import Add, Remove, Txn
+from delta_log.checkpoint import write_checkpoint
 from delta_log.errors import Corruption, PlanOutdated
-from delta_log.housekeeping import clean_history, write_checkpoint
+from delta_log.housekeeping import clean_history
 from delta_log.key_maintenance import Marks, Pass
 from delta_log.maintenance import Maintenance
 from delta_log.snapshot import Snapshot

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from delta_log import Log, Record
-from delta_log.compaction import Bin
 from delta_log.errors import Corruption, NotARoot, OffsetOutOfRange, PlanOutdated, StorageRefused, UnknownTopic
+from delta_log.file_bin import Bin
 from delta_log.maintenance import COMMIT_WITHIN_MS, Maintenance, RetentionLook, TopicMaintenance, find_due
 from delta_log.merging import MergeAnswer, MergeOrder, carry_out
 from delta_log.roots import MemoryRoot

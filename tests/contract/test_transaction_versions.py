@@ -19,7 +19,7 @@ from delta_log.errors import (
     UnknownStage,
     VersionDecided,
 )
-from delta_log.transactions.held import Bounds
+from delta_log.transaction_bounds import Bounds
 from tests.support.logs import Place, replace_settings, values_of
 
 

@@ -14,7 +14,7 @@ from delta_log.errors import (
     TransactionTimedOut,
     VersionDecided,
 )
-from delta_log.transactions.held import Bounds
+from delta_log.transaction_bounds import Bounds
 from tests.support.logs import Place
 
 

@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, ProducerStamp, Record, Settings
+from delta_log.checkpoint import write_checkpoint
 from delta_log.errors import Corruption, InvalidRequest, NotARoot, NotOwner, RootInUse
-from delta_log.housekeeping import write_checkpoint
 from delta_log.operators import backup, check, cutting, repair
 from delta_log.operators.backing_up import BACKUP_FILE, EPOCH_STEP
 from delta_log.operators.backup_report import BackupProgress, BackupReport

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, LogReader, Record
+from delta_log.checkpoint import write_checkpoint
 from delta_log.errors import LakelogError
-from delta_log.housekeeping import write_checkpoint
 from delta_log.journal_scan import scan_segment
 from delta_log.operators import check
 from tests.support import damaged_roots as roots

@@ -140,7 +140,7 @@ def test_a_newest_entry_that_is_gone_is_told_by_the_files_that_were_written_for_
 
 def with_checkpoints(root: Path) -> Path:
     """As after a hundred commits, and some more."""
-    from delta_log.housekeeping import write_checkpoint
+    from delta_log.checkpoint import write_checkpoint
 
     with Log.open(root, settings=QUIET) as log:
         live = log._running.catalog.live(TOPIC)

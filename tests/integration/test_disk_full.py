@@ -18,9 +18,9 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, LogReader, Record, Settings
+from delta_log.clocks import wall_clock_ms
 from delta_log.disk import Disk
 from delta_log.errors import DiskFull, LakelogError, NotAvailable, OutcomeUnknown
-from delta_log.opening import wall_clock_ms
 from delta_log.operators import backup, check, repair, restore
 from lakelog.commands.doctor_root import examine_root
 from tests.architecture.project_files import ROOT

@@ -16,7 +16,7 @@ import pytest
 from delta_log import Log, ProducerStamp, Record, Settings
 from delta_log.leasing import Leases
 from delta_log.operators import backup, export_topic, restore
-from delta_log.transactions.held import Bounds
+from delta_log.transaction_bounds import Bounds
 from delta_log.transactions.spill import Spill
 from jobs import audit, checkpoint, compaction, key_compaction, retention, vacuum
 from lakelog.cli import main

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from consumer_groups.assignment import TopicPartition
 from consumer_groups.records import OffsetRecord
 from consumer_groups.state import Groups
-from delta_log.opening import wall_clock_ms
+from delta_log.clocks import wall_clock_ms
 from ingest_api import group_metrics, routes_operations
 from tests.support.group_calls import HOSTILE, commit, join, leave, more, orders, poll
 from tests.support.http_app import HttpApp

@@ -10,16 +10,10 @@ import pytest
 
 from delta_log import Log, Record, Settings, upkeep
 from delta_log.actions import Txn
+from delta_log.checkpoint import write_checkpoint
 from delta_log.conflicts import Kind
 from delta_log.errors import StorageRefused
-from delta_log.housekeeping import (
-    CHECKPOINT_EVERY,
-    clean_history,
-    delete_orphans,
-    is_checkpoint_due,
-    removed_beyond,
-    write_checkpoint,
-)
+from delta_log.housekeeping import CHECKPOINT_EVERY, clean_history, delete_orphans, is_checkpoint_due, removed_beyond
 from delta_log.live import Live, TopicRows
 from delta_log.record_rules import Rules
 from delta_log.snapshot import EPOCH_TXN, Snapshot

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from delta_log.errors import NotAvailable, OutcomeUnknown, StorageRefused
-from delta_log.frames import ROWS, Frame, Place, checksum
+from delta_log.frames import Frame, Place, checksum
 from delta_log.journal import LocalJournal, Recovered
+from delta_log.payload_kinds import ROWS
 from tests.support.failing_disk import FailingDisk
 from tests.support.logs import eventually, no_thread_left
 from tests.support.stale_disk import StaleDisk

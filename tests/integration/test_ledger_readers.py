@@ -14,7 +14,8 @@ from deltalake import DeltaTable, QueryBuilder
 
 from consumer_groups.storage import OFFSETS
 from delta_log import Ledger, Log, Settings, ledger_compaction, upkeep
-from delta_log.housekeeping import clean_history, write_checkpoint
+from delta_log.checkpoint import write_checkpoint
+from delta_log.housekeeping import clean_history
 from delta_log.ledger_table import Row
 from tests.support.keyed_rows import (
     COMMITTED,

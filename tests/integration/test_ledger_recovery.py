@@ -8,9 +8,10 @@ import pytest
 
 from delta_log import Log, Record, Settings
 from delta_log.errors import Corruption, TopicClosed
-from delta_log.frames import LEDGER, Frame
+from delta_log.frames import Frame
 from delta_log.journal_care import copy_forward
 from delta_log.journal_scan import FoundFrame, scan_segment
+from delta_log.payload_kinds import LEDGER
 from delta_log.tabler import Tabler
 from tests.support.keyed_rows import TABLES, compact, live_of, mark, no_mark, reader, state
 from tests.support.logs import crash, values_of

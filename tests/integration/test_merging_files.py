@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from delta_log.compaction import Bin
 from delta_log.errors import Corruption
+from delta_log.file_bin import Bin
 from delta_log.merging import MergeOrder, carry_out, merge_rows
 from delta_log.parquet import OpenFile, encode_groups, encode_parquet, read_file, regroup
 from delta_log.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES

@@ -8,8 +8,9 @@ from deltalake import DeltaTable
 
 from delta_log import Log, ProducerStamp, Record, Settings
 from delta_log.errors import Corruption, TopicClosed, UnknownTopic
-from delta_log.frames import DECISION, Frame, Place
+from delta_log.frames import Frame, Place
 from delta_log.journal_scan import FoundFrame, scan_segment
+from delta_log.payload_kinds import DECISION
 from delta_log.tabler import Tabler
 from tests.support.logs import crash, values_of
 

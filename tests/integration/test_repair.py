@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, LogReader, ProducerStamp, Record
+from delta_log.checkpoint import write_checkpoint
 from delta_log.errors import InvalidRequest, RootInUse
-from delta_log.housekeeping import write_checkpoint
 from delta_log.lost_ranges import LOST
 from delta_log.operators import check, repair
 from delta_log.operators.repairing import RepairReport

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from delta_log.actions import Txn
-from delta_log.compaction import Bin
 from delta_log.errors import Corruption, LakelogError, NotOwner, OutcomeUnknown, PlanOutdated, StorageRefused
+from delta_log.file_bin import Bin
 from delta_log.parquet import encode_parquet, read_file
 from delta_log.rewrite import cut_file, merge_files, move_log_start, remove_files, rewritten_name
 from delta_log.schema import FILE_SCHEMA

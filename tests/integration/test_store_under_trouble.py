@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from delta_log.checkpoint import write_checkpoint
 from delta_log.conflicts import Kind
 from delta_log.errors import NotARoot, OutcomeUnknown, StorageRefused
-from delta_log.housekeeping import write_checkpoint
 from delta_log.roots import as_root, open_root
 from delta_log.stores import objects
 from delta_log.stores.object_reading import PIECE

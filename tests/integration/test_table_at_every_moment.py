@@ -17,10 +17,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from delta_log import Log, Settings
-from delta_log.checkpoint import log_versions
+from delta_log.checkpoint import log_versions, write_checkpoint
 from delta_log.disk import Disk
 from delta_log.errors import LakelogError
-from delta_log.housekeeping import clean_history, write_checkpoint
+from delta_log.housekeeping import clean_history
 from delta_log.live import Live
 from delta_log.stores import LocalStore
 from delta_log.table import Table, entry_path

@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from delta_log import Log, Record
 from delta_log.auditing import audit_files
-from delta_log.housekeeping import clean_history, write_checkpoint
+from delta_log.checkpoint import write_checkpoint
+from delta_log.housekeeping import clean_history
 from delta_log.maintenance import Maintenance
 from delta_log.merging import carry_out
 from tests.conftest import examples

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from delta_log import Ledger, Log, Record, ledger_compaction
+from delta_log.checkpoint import write_checkpoint
 from delta_log.errors import OutcomeUnknown, StorageRefused
-from delta_log.housekeeping import write_checkpoint
 from delta_log.journal_care import copy_forward
 from delta_log.ledger_table import Row
 from delta_log.tabler import Tabler

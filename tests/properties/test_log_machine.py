@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.compaction import Bin
 from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.file_bin import Bin
 from delta_log.journal_care import copy_forward
 from delta_log.rewrite import merge_files, move_log_start, remove_files
 from delta_log.schema import FILE_SCHEMA

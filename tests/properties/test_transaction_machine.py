@@ -41,8 +41,8 @@ from delta_log.errors import (
 )
 from delta_log.stores import MemoryStore
 from delta_log.tabler import Tabler
+from delta_log.transaction_bounds import Bounds
 from delta_log.transactions.decisions import REMEMBERED, Committed
-from delta_log.transactions.held import Bounds
 from delta_log.transactions.key import parse_id
 from delta_log.transactions.transaction import Commit
 from tests.conftest import examples

@@ -19,7 +19,7 @@ from consumer_groups.polls import Polled
 from consumer_groups.reading import Room
 from consumer_groups.subscribing import Subscribe
 from delta_log import Log, Record
-from delta_log.opening import wall_clock_ms
+from delta_log.clocks import wall_clock_ms
 from tests.support.logs import DEADLINE_S
 
 ROOM = Room(1000, 1 << 20)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from delta_log.frames import (
     HEADER_SIZE,
-    ROWS,
     Frame,
     GroupHeader,
     RangeNote,
@@ -15,6 +14,7 @@ from delta_log.frames import (
     notes_of,
 )
 from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
+from delta_log.payload_kinds import ROWS
 
 LIFE, EPOCH = 0x0123456789ABCDEF, 7
 

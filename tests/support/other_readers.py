@@ -14,7 +14,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.housekeeping import clean_history, write_checkpoint
+from delta_log.checkpoint import write_checkpoint
+from delta_log.housekeeping import clean_history
 from delta_log.log_reader import Reading
 from delta_log.schema import FILE_SCHEMA
 

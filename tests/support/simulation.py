@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from delta_log import Log, LogReader, ProducerStamp, Record
-from delta_log.compaction import Bin
 from delta_log.conflicts import TOPIC_ID
 from delta_log.errors import Corruption, LakelogError, NotOwner, OutcomeUnknown, PlanOutdated, StorageRefused
+from delta_log.file_bin import Bin
 from delta_log.journal_care import copy_forward
 from delta_log.rewrite import merge_files
 from delta_log.schema import FILE_SCHEMA

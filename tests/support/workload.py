@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.housekeeping import write_checkpoint
+from delta_log.checkpoint import write_checkpoint
 from delta_log.types import Appended
 from tests.support.ledger import Event
 

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from delta_log.actions import (
-    LATEST_MS,
     Add,
     CommitInfo,
     Protocol,
@@ -24,6 +23,7 @@ from delta_log.actions import (
     parse_iso_ms,
 )
 from delta_log.errors import Corruption
+from delta_log.types import LATEST_MS
 from tests.support.tables import TIMES, a_file, actions, append, first_commit, info
 
 NAME = "topics/t/_delta_log/00000000000000000007.json"

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from delta_log.compaction import MOST_UNFOLDED, Bin, plan_compaction, plan_fold
+from delta_log.compaction import MOST_UNFOLDED, plan_compaction, plan_fold
+from delta_log.file_bin import Bin
 from delta_log.types import DataFile
 
 HOUR = 3_600_000

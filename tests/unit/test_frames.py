@@ -3,9 +3,7 @@
 import pytest
 
 from delta_log.frames import (
-    DECISION,
     HEADER_SIZE,
-    ROWS,
     Directory,
     Frame,
     GroupHeader,
@@ -17,6 +15,7 @@ from delta_log.frames import (
     encode_header,
     notes_of,
 )
+from delta_log.payload_kinds import DECISION, ROWS
 from tests.support.journal_bytes import EPOCH, LIFE, make_frame
 
 HEADER = GroupHeader(LIFE, EPOCH, 3, 41, 5, 2, 9_999, 120, 0xCAFE, 1 << 40)

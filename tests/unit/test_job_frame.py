@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.compaction import Bin
 from delta_log.errors import (
     Corruption,
     InvalidRequest,
@@ -24,6 +23,7 @@ from delta_log.errors import (
     StorageRefused,
     UnknownTopic,
 )
+from delta_log.file_bin import Bin
 from delta_log.types import DataFile
 from jobs import checkpoint, compaction, key_compaction, retention, vacuum
 from jobs.causes import blamed

@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from delta_log.frames import ROWS, Frame, Place, checksum
+from delta_log.frames import Frame, Place, checksum
+from delta_log.payload_kinds import ROWS
 from delta_log.rows import RowBlock, Run, encode_block, to_batches
 from delta_log.tail import Chunk, Tail, Waiter, load_batches
 
