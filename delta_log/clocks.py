@@ -1,4 +1,4 @@
-"""The wall clock, and its agreement with another one: age decides what is deleted, and a wrong clock deletes too much."""
+"""The wall clock, and its agreement with another one: age decides what is deleted, by a clock that must be right."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from consumer_groups import errors as group_errors
+from consumer_groups.model import errors as group_errors
 from delta_log import errors as log_errors
 from delta_log.errors import LakelogError
 from delta_log.quoting import tidy

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.cluster import Offsets
-from consumer_groups.progress import measure_progress
-from consumer_groups.statistics import GroupSample, GroupStatistics
+from consumer_groups.coordinator.metrics import GroupSample, GroupStatistics
+from consumer_groups.decisions.lag import measure_progress
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.cluster import Offsets
 from delta_log.types import PartitionOffsets
 from ingest_api import metric_names as names
 from ingest_api.metric_sheet import Sheet, label_text

@@ -11,8 +11,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
-from consumer_groups.statistics import GroupStatistics
-from consumer_groups.topics import LogOffsets
+from consumer_groups.coordinator.metrics import GroupStatistics
+from consumer_groups.coordinator.topic_watch import LogOffsets
 from delta_log import JobStatistics, LogStatistics, TopicStatistics
 from ingest_api import metric_names as names
 from ingest_api.group_metrics import OffsetsInUse, fill_groups

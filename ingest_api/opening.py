@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
-from consumer_groups.coordinator import Coordinator
+from consumer_groups.coordinator.coordinator import Coordinator
 from delta_log import Limits, Log, Settings
 from delta_log.clocks import wall_clock_ms
 from delta_log.errors import StorageRefused

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
-from consumer_groups.upkeep import OFFSETS_RETENTION_MS
+from consumer_groups.decisions.idle_groups import OFFSETS_RETENTION_MS
 from delta_log import topic_settings
 from delta_log.topic_settings import INT64_MAX, OneOf, Whole
 from ingest_api.settings_checks import (

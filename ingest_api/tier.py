@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, ParamSpec, TypeVar
 
-from consumer_groups.coordinator import Coordinator
+from consumer_groups.coordinator.coordinator import Coordinator
 from delta_log import Log
 from delta_log.errors import OutcomeUnknown
 from ingest_api.bodies import Bodies

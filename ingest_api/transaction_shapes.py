@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commitment
-from consumer_groups.transacting import Moved
+from consumer_groups.decisions.commits import Commitment
+from consumer_groups.decisions.transactional_offsets import Moved
+from consumer_groups.model.assignment import TopicPartition
 from delta_log.transactions.decisions import Stored
 from delta_log.transactions.transaction import Known
 from ingest_api.errors import Refusal

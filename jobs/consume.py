@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from consumer_groups.options import Options
+from consumer_groups.model.options import Options
 from delta_log.disk import Probe, no_probe
 from delta_log.errors import InvalidRequest
 from delta_log.names import check_topic_name

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import TYPE_CHECKING, Final
 
-from consumer_groups.letters import dead_letter_topic
+from consumer_groups.model.dead_letter import dead_letter_topic
 from delta_log.errors import InvalidRequest, NotAvailable
 from jobs.batches import AT_MOST_ONCE, EXACTLY_ONCE, Batches, Reading
 from jobs.functions import UserFunction

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from consumer_groups.letters import Letter, Origin, configs_for_letters, origin_of, without_value
+from consumer_groups.model.dead_letter import Letter, Origin, configs_for_letters, origin_of, without_value
 from jobs.source.positions import TopicPartition
 
 __all__ = [

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from consumer_groups.relations import OF_SERVER, SPARK, Dialect, Relation, Table, plan_all, quote_spark
+from consumer_groups.sql.relations import OF_SERVER, SPARK, Dialect, Relation, Table, plan_all, quote_spark
 from delta_log import LogReader
 from delta_log.errors import LakelogError, UnknownTopic
 from jobs.source.tables import root_of

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from marked_page import keep_current, put_between
 
-from consumer_groups import errors as group_errors
+from consumer_groups.model import errors as group_errors
 from delta_log import errors as log_errors
 from delta_log.errors import LakelogError
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from consumer_groups.giving_up import GiveUp, Spot
-from consumer_groups.lettering import GivenUp
+from consumer_groups.coordinator.dead_letter_writer import GivenUp
+from consumer_groups.decisions.dead_lettering import GiveUp, Spot
 from ingest_api.call import Call, Reply
 from ingest_api.errors import Refusal
 from ingest_api.groups.instance import InTime, of_instance, who_asks

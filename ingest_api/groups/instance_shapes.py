@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.model.assignment import TopicPartition
 from ingest_api.errors import Refusal
 from ingest_api.media import FORMATS, Format
 from ingest_api.operations import Content

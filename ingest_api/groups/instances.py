@@ -6,11 +6,11 @@ import re
 from typing import Final
 from urllib.parse import quote
 
-from consumer_groups.assignment import TopicPartition, in_order
-from consumer_groups.coordinator import Answer
-from consumer_groups.membership import Heartbeat, Join, Leave
-from consumer_groups.options import OPTIONS, SPELLINGS, Options, parse_options
-from consumer_groups.subscribing import Assign, Subscribe, Unsubscribe
+from consumer_groups.coordinator.coordinator import Answer
+from consumer_groups.decisions.membership import Heartbeat, Join, Leave
+from consumer_groups.decisions.subscription import Assign, Subscribe, Unsubscribe
+from consumer_groups.model.assignment import TopicPartition, in_order
+from consumer_groups.model.options import OPTIONS, SPELLINGS, Options, parse_options
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.forwarded import address_of
 from ingest_api.groups.instance import (

@@ -5,10 +5,10 @@ They speak for no member, so what they set is refused while members read.
 
 from __future__ import annotations
 
-from consumer_groups.admin import GroupDescription
-from consumer_groups.commits import Commitment
-from consumer_groups.progress import measure_progress
-from consumer_groups.topics import LogOffsets
+from consumer_groups.coordinator.topic_watch import LogOffsets
+from consumer_groups.decisions.admin import GroupDescription
+from consumer_groups.decisions.commits import Commitment
+from consumer_groups.decisions.lag import measure_progress
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.groups.native_reset import check_reset, find_targets, partitions_of
 from ingest_api.groups.native_shapes import (

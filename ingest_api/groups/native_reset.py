@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from consumer_groups.admin import Found, GroupDescription, Shift, Target
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.decisions.admin import Found, GroupDescription, Shift, Target
+from consumer_groups.model.assignment import TopicPartition
 from delta_log import Log
 from delta_log.errors import InvalidName, UnknownPartition, UnknownTopic
 from ingest_api.errors import Refusal

@@ -10,10 +10,10 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from consumer_groups.admin import GroupDescription, GroupSummary, MemberDescription, Reset
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.progress import PartitionProgress, total_lag
-from consumer_groups.records import OffsetRecord
+from consumer_groups.decisions.admin import GroupDescription, GroupSummary, MemberDescription, Reset
+from consumer_groups.decisions.lag import PartitionProgress, total_lag
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.records import OffsetRecord
 from delta_log.record_rules import LATEST_TIMESTAMP
 from ingest_api.parameters import INT64_MAX
 

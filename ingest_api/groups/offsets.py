@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment, Seek, Where
-from consumer_groups.records import OffsetRecord
-from consumer_groups.reset_policy import At
+from consumer_groups.decisions.commits import Commit, Commitment, Seek, Where
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.records import OffsetRecord
+from consumer_groups.model.reset_policy import At
 from delta_log.errors import UnknownPartition, UnknownTopic
 from delta_log.quoting import quoted
 from ingest_api.call import Call, Reply

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.options import Options
-from consumer_groups.polling import Poll
-from consumer_groups.polls import Polled
-from consumer_groups.reading import Room
+from consumer_groups.coordinator.poll_waits import Polled
+from consumer_groups.coordinator.read_records import Room
+from consumer_groups.decisions.polling import Poll
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.options import Options
 from delta_log import Fetched, LakelogError
 from ingest_api.call import Call, Piece, Reply
 from ingest_api.errors import Refusal

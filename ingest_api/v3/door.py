@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from consumer_groups.errors import UnknownGroup
+from consumer_groups.model.errors import UnknownGroup
 from delta_log.errors import InvalidRequest, RecordTooLarge, UnknownPartition, UnknownTopic
 from delta_log.quoting import quoted
 from ingest_api.call import Call, Reply

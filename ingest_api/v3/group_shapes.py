@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from consumer_groups.admin import GroupSummary, State
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.progress import PartitionProgress
-from consumer_groups.records import MemberRecord
+from consumer_groups.decisions.admin import GroupSummary, State
+from consumer_groups.decisions.lag import PartitionProgress
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.records import MemberRecord
 from ingest_api.paths import segment
 from ingest_api.v3.shapes import Listed, Metadata, Related, View
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from consumer_groups.admin import GroupDescription, MemberDescription
-from consumer_groups.assignment import TopicPartition, in_order
-from consumer_groups.progress import measure_progress
-from consumer_groups.topics import LogOffsets
+from consumer_groups.coordinator.topic_watch import LogOffsets
+from consumer_groups.decisions.admin import GroupDescription, MemberDescription
+from consumer_groups.decisions.lag import measure_progress
+from consumer_groups.model.assignment import TopicPartition, in_order
 from delta_log.quoting import quoted
 from ingest_api.call import Call, Reply, json_reply
 from ingest_api.errors import Refusal

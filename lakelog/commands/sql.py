@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: list[str], given: Sequence[At]) -> None:
     """Those that the query names, each as of its moment."""
-    from consumer_groups.relations import DATAFUSION, Table, names_in, plan_relations
+    from consumer_groups.sql.relations import DATAFUSION, Table, names_in, plan_relations
     from delta_log.errors import UnknownTopic
     from delta_log.table_queries import NoSuchTable
 
@@ -138,20 +138,20 @@ def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: li
 
 def _server_tables() -> dict[str, pa.Schema]:
     """Those that a server makes with the first thing to keep in one; before, nothing is in them."""
-    from consumer_groups.storage import OFFSETS
+    from consumer_groups.coordinator.tables import OFFSETS
     from delta_log.transactions.decisions import TRANSACTIONS
 
     return {each.name: each.schema for each in (OFFSETS, TRANSACTIONS)}
 
 
 def _names(topics: Sequence[str]) -> list[str]:
-    from consumer_groups.relations import relations_of
+    from consumer_groups.sql.relations import relations_of
 
     return relations_of(topics, _server_tables())
 
 
 def _no_such_table(missing: str, topics: Sequence[str], hint: str) -> Failure:
-    from consumer_groups.relations import COMMITTED, CONSUMER_OFFSETS, LAG, TRANSACTIONS
+    from consumer_groups.sql.relations import COMMITTED, CONSUMER_OFFSETS, LAG, TRANSACTIONS
 
     known = ", ".join([*topics[:_NAMED], *(["…"] if len(topics) > _NAMED else ())]) or "none yet"
     views = f"{CONSUMER_OFFSETS}, {COMMITTED}, {LAG}, {TRANSACTIONS}, and a topic's name with _text"

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from consumer_groups import errors as errors_of_groups
+from consumer_groups.model import errors as errors_of_groups
 from delta_log import errors as errors_of_the_log
 from lakelog import errors as errors_of_clients
 from lakelog.commands import COMMANDS, Command

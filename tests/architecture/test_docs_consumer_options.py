@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from consumer_groups.options import OPTIONS, SPELLINGS, Option
+from consumer_groups.model.options import OPTIONS, SPELLINGS, Option
 from tests.architecture.project_files import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "http-api.md"

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from consumer_groups import errors as group_errors
+from consumer_groups.model import errors as group_errors
 from delta_log import errors
 from delta_log.errors import LakelogError
 from tests.architecture.project_files import ROOT, load_tool

@@ -15,7 +15,8 @@ from unittest import mock
 
 import pytest
 
-from consumer_groups import coordinator, weight
+from consumer_groups.coordinator import coordinator
+from consumer_groups.decisions import decision_weight as weight
 from delta_log import Log
 from delta_log.stores.objects import ObjectStore
 from tests.support.azure_server import WANTED as AZURE_TOO

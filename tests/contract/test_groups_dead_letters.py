@@ -6,16 +6,16 @@ from unittest import mock
 
 import pytest
 
-from consumer_groups import lettering
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment, Seek
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.errors import NotOpen, PartitionNotOwned, StaleGeneration
-from consumer_groups.giving_up import GiveUp, Spot
-from consumer_groups.lettering import GivenUp
-from consumer_groups.letters import dead_letter_topics
-from consumer_groups.membership import Leave
-from consumer_groups.reading import Room
+from consumer_groups.coordinator import dead_letter_writer as lettering
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.coordinator.dead_letter_writer import GivenUp
+from consumer_groups.coordinator.read_records import Room
+from consumer_groups.decisions.commits import Commit, Commitment, Seek
+from consumer_groups.decisions.dead_lettering import GiveUp, Spot
+from consumer_groups.decisions.membership import Leave
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.dead_letter import dead_letter_topics
+from consumer_groups.model.errors import NotOpen, PartitionNotOwned, StaleGeneration
 from delta_log import Log, Record
 from delta_log.errors import InvalidRecord, StorageRefused
 from tests.support.coordinating import coordinating, join, poll

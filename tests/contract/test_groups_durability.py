@@ -9,16 +9,16 @@ from unittest import mock
 import pytest
 from deltalake import DeltaTable
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment, Seek
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.errors import DeliveryForgotten, NameTaken, UnknownInstance
-from consumer_groups.invariants import check_invariants
-from consumer_groups.membership import Join, Leave
-from consumer_groups.options import Options
-from consumer_groups.polling import Poll
-from consumer_groups.state import Groups
-from consumer_groups.subscribing import Subscribe
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.decisions.commits import Commit, Commitment, Seek
+from consumer_groups.decisions.membership import Join, Leave
+from consumer_groups.decisions.polling import Poll
+from consumer_groups.decisions.subscription import Subscribe
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.errors import DeliveryForgotten, NameTaken, UnknownInstance
+from consumer_groups.model.options import Options
+from consumer_groups.state.invariants import check_invariants
+from consumer_groups.state.state import Groups
 from delta_log import Log
 from delta_log.errors import LakelogError, StorageRefused, TopicClosed
 from delta_log.places import options_of

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Seek
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.polling import Poll
-from consumer_groups.reading import Room
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.coordinator.read_records import Room
+from consumer_groups.decisions.commits import Seek
+from consumer_groups.decisions.polling import Poll
+from consumer_groups.model.assignment import TopicPartition
 from delta_log import Log
 from delta_log.clocks import wall_clock_ms
 from tests.support.coordinating import SOON_S, coordinating, given, join, poll, put, waits

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment, Seek
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.errors import StaleGeneration
-from consumer_groups.membership import Heartbeat
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.decisions.commits import Commit, Commitment, Seek
+from consumer_groups.decisions.membership import Heartbeat
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.errors import StaleGeneration
 from delta_log import Log
 from tests.support.coordinating import SOON_S, coordinating, join, poll, put
 from tests.support.loops import in_loop

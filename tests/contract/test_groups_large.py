@@ -9,19 +9,19 @@ from unittest import mock
 
 import pytest
 
-from consumer_groups import durable
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.decision import Decision
-from consumer_groups.draft import Draft
-from consumer_groups.invariants import check_invariants
-from consumer_groups.membership import Heartbeat, Join, Leave
-from consumer_groups.options import parse_options
-from consumer_groups.state import Group, Groups
-from consumer_groups.subscribing import Assign, Subscribe
-from consumer_groups.tending import Tending
-from consumer_groups.weight import LARGE
+from consumer_groups.coordinator import durable_state as durable
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.coordinator.group_maintenance import Tending
+from consumer_groups.decisions.commits import Commit, Commitment
+from consumer_groups.decisions.decision_weight import LARGE
+from consumer_groups.decisions.membership import Heartbeat, Join, Leave
+from consumer_groups.decisions.subscription import Assign, Subscribe
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.options import parse_options
+from consumer_groups.state.decision import Decision
+from consumer_groups.state.group_draft import Draft
+from consumer_groups.state.invariants import check_invariants
+from consumer_groups.state.state import Group, Groups
 from delta_log import Log
 from delta_log.errors import StorageRefused
 from tests.support.coordinating import SOON_S, coordinating, join, poll, put

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.membership import Leave
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.decisions.commits import Commit, Commitment
+from consumer_groups.decisions.membership import Leave
+from consumer_groups.model.assignment import TopicPartition
 from delta_log import Log, Record
 from delta_log.ledger_compaction import KEPT_FILES, KEPT_ROWS
 from tests.support.coordinating import coordinating, join, poll, put

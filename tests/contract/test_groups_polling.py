@@ -7,13 +7,13 @@ from unittest import mock
 
 import pytest
 
-from consumer_groups import deadlines
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment
-from consumer_groups.errors import PartitionNotOwned, UnknownInstance
-from consumer_groups.membership import Leave
-from consumer_groups.polling import Poll
-from consumer_groups.reading import Room
+from consumer_groups.coordinator import timers as deadlines
+from consumer_groups.coordinator.read_records import Room
+from consumer_groups.decisions.commits import Commit, Commitment
+from consumer_groups.decisions.membership import Leave
+from consumer_groups.decisions.polling import Poll
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.errors import PartitionNotOwned, UnknownInstance
 from delta_log import Log
 from delta_log.clocks import wall_clock_ms
 from tests.support.coordinating import ROOM, SOON_S, comes_true, coordinating, given, join, poll, put

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commitment
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.errors import PartitionNotOwned
-from consumer_groups.membership import Heartbeat, Leave
-from consumer_groups.transacting import Moved
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.decisions.commits import Commitment
+from consumer_groups.decisions.membership import Heartbeat, Leave
+from consumer_groups.decisions.transactional_offsets import Moved
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.errors import PartitionNotOwned
 from delta_log import Log, Record
 from delta_log.errors import UnknownTopic
 from delta_log.transactions.transaction import Commit

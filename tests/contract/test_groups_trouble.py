@@ -11,13 +11,15 @@ from unittest import mock
 
 import pytest
 
-from consumer_groups import deadlines, durable, tending
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.errors import UnknownInstance
-from consumer_groups.membership import Heartbeat
-from consumer_groups.upkeep import OFFSETS_RETENTION_MS
+from consumer_groups.coordinator import durable_state as durable
+from consumer_groups.coordinator import group_maintenance as tending
+from consumer_groups.coordinator import timers as deadlines
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.decisions.commits import Commit, Commitment
+from consumer_groups.decisions.idle_groups import OFFSETS_RETENTION_MS
+from consumer_groups.decisions.membership import Heartbeat
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.errors import UnknownInstance
 from delta_log import Log
 from delta_log.clocks import wall_clock_ms
 from delta_log.errors import StorageRefused, TopicClosed

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment, decide_commit
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.durable import Asked
-from consumer_groups.errors import StaleGeneration
-from consumer_groups.membership import Leave, decide_leave
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.coordinator.durable_state import Asked
+from consumer_groups.decisions.commits import Commit, Commitment, decide_commit
+from consumer_groups.decisions.membership import Leave, decide_leave
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.errors import StaleGeneration
 from delta_log import Appended, LakelogError, Log, Prepared, Record
 from delta_log.errors import StorageRefused, TopicClosed, TransactionFenced
 from tests.support.coordinating import coordinating, join

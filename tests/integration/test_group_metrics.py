@@ -8,9 +8,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.records import OffsetRecord
-from consumer_groups.state import Groups
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.records import OffsetRecord
+from consumer_groups.state.state import Groups
 from delta_log.clocks import wall_clock_ms
 from ingest_api import group_metrics, routes_operations
 from tests.support.group_calls import HOSTILE, commit, join, leave, more, orders, poll

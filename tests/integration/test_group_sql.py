@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.sql import COMMITTED_OFFSETS, group_lag
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.sql.views import COMMITTED_OFFSETS, group_lag
 from delta_log import Log, Settings
 from delta_log.errors import InvalidName
 from tests.architecture.project_files import ROOT

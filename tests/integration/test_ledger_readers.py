@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from consumer_groups.storage import OFFSETS
+from consumer_groups.coordinator.tables import OFFSETS
 from delta_log import Ledger, Log, Settings, ledger_compaction, upkeep
 from delta_log.checkpoint import write_checkpoint
 from delta_log.housekeeping import clean_history

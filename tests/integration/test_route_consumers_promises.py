@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from consumer_groups import deadlines
+from consumer_groups.coordinator import timers as deadlines
 from tests.support.asgi_call import AsgiCall, soon
 from tests.support.consuming import Consumer, at, consumer, make, named, put
 from tests.support.http_app import HttpApp, error_code

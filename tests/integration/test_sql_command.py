@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commitment
-from consumer_groups.relations import names_in
+from consumer_groups.decisions.commits import Commitment
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.sql.relations import names_in
 from delta_log import Log, Record, Settings
 from lakelog.cli import main
 from tests.support.coordinating import coordinating

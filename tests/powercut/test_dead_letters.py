@@ -95,7 +95,7 @@ def test_every_letter_is_copied_and_passed_or_neither_after_a_kill_at(tmp_path: 
 
 APART = """
 import sys
-from consumer_groups.durable import DurableGroups
+from consumer_groups.coordinator.durable_state import DurableGroups
 from tests.support import dead_letter_turns
 
 async def do_beside(self, asked, appends, last_word=None, real=DurableGroups.do_beside):
@@ -104,8 +104,8 @@ async def do_beside(self, asked, appends, last_word=None, real=DurableGroups.do_
     return decisions, answers
 
 def asked_nothing(asked):
-    from consumer_groups.decision import Decision
-    from consumer_groups.durable import Asked
+    from consumer_groups.state.decision import Decision
+    from consumer_groups.coordinator.durable_state import Asked
     return [Asked(each.group, lambda known: Decision(known.name, None, known.generation)) for each in asked]
 
 DurableGroups.do_beside = do_beside

@@ -8,7 +8,7 @@ from itertools import cycle, pairwise, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer_groups.assignment import ASSIGNORS, Assignment, Subscriber, TopicPartition, check_assignment
+from consumer_groups.model.assignment import ASSIGNORS, Assignment, Subscriber, TopicPartition, check_assignment
 from tests.support.assigning import count_kept, every_partition, find_better, sum_of_squares, taken_away, with_owned
 
 TOPICS = ("a", "b", "c", "d")

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer_groups.attempts import Attempts
+from consumer_groups.model.delivery_attempts import Attempts
 
 OFFSETS = st.integers(0, 12)
 

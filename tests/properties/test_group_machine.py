@@ -13,20 +13,23 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from consumer_groups.admin import decide_delete, decide_put_offsets, state_of
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek
-from consumer_groups.decision import Decision, hear
-from consumer_groups.errors import Fenced, GroupError
-from consumer_groups.expiry import decide_expiry, next_deadline
-from consumer_groups.giving_up import GiveUp, Spot, decide_giving_up, plan_giving_up
-from consumer_groups.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
-from consumer_groups.offset_records import beneath
-from consumer_groups.options import Options
-from consumer_groups.polling import Fetch, Poll, Taken, decide_delivery, decide_fetch, decide_idle, decide_poll
-from consumer_groups.records import OffsetRecord
-from consumer_groups.state import Holding
-from consumer_groups.subscribing import (
+from consumer_groups.decisions.admin import decide_delete, decide_put_offsets, state_of
+from consumer_groups.decisions.commits import Commit, Commitment, Seek, decide_commit, decide_seek
+from consumer_groups.decisions.dead_lettering import GiveUp, Spot, decide_giving_up, plan_giving_up
+from consumer_groups.decisions.expiry import decide_expiry, next_deadline
+from consumer_groups.decisions.idle_groups import decide_retention, decide_topics_changed
+from consumer_groups.decisions.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
+from consumer_groups.decisions.polling import (
+    Fetch,
+    Poll,
+    Taken,
+    decide_delivery,
+    decide_fetch,
+    decide_idle,
+    decide_poll,
+)
+from consumer_groups.decisions.positions import beneath
+from consumer_groups.decisions.subscription import (
     Assign,
     Subscribe,
     Unsubscribe,
@@ -34,7 +37,12 @@ from consumer_groups.subscribing import (
     decide_subscribe,
     decide_unsubscribe,
 )
-from consumer_groups.upkeep import decide_retention, decide_topics_changed
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.errors import Fenced, GroupError
+from consumer_groups.model.options import Options
+from consumer_groups.model.records import OffsetRecord
+from consumer_groups.state.decision import Decision, hear
+from consumer_groups.state.state import Holding
 from tests.conftest import examples
 from tests.support.group_model import Client, World, WriteFailed
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from consumer_groups.sql import COMMITTED_OFFSETS
+from consumer_groups.sql.views import COMMITTED_OFFSETS
 from delta_log import Log, Settings
 from tests.support.coordinating import coordinating
 from tests.support.group_sql import (

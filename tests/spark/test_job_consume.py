@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 from pyspark.sql import SparkSession
 
-from consumer_groups.letters import dead_letter_topic
+from consumer_groups.model.dead_letter import dead_letter_topic
 from jobs import consume, membership
 from lakelog import Consumer
 from tests.support import consume_functions as functions

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from consumer_groups.storage import OFFSETS
+from consumer_groups.coordinator.tables import OFFSETS
 from delta_log import Log, Settings
 from tests.support.keyed_rows import COMMITTED, compact, live_of
 from tests.support.logs import hold_tables

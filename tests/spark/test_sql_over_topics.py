@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from consumer_groups.records import OFFSETS_TABLE
+from consumer_groups.model.records import OFFSETS_TABLE
 from delta_log import Log, LogReader
 from delta_log.errors import UnknownTopic
 from delta_log.table_queries import read_table

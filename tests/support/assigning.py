@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import inf
 
-from consumer_groups.assignment import Assignment, Subscriber, TopicPartition
+from consumer_groups.model.assignment import Assignment, Subscriber, TopicPartition
 
 
 def partitions_of(text: str) -> frozenset[TopicPartition]:

@@ -12,17 +12,20 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek
-from consumer_groups.decision import begin
-from consumer_groups.giving_up import GiveUp, Spot, decide_giving_up, plan_giving_up
-from consumer_groups.last_tries import Spoiled
-from consumer_groups.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
-from consumer_groups.options import parse_options
-from consumer_groups.polling import Fetch, Poll, Taken, decide_delivery, decide_fetch, decide_idle, decide_poll
-from consumer_groups.reset_policy import At
-from consumer_groups.state import Groups
-from consumer_groups.subscribing import (
+from consumer_groups.decisions.commits import Commit, Commitment, Seek, decide_commit, decide_seek
+from consumer_groups.decisions.dead_lettering import GiveUp, Spot, decide_giving_up, plan_giving_up
+from consumer_groups.decisions.last_attempt import Spoiled
+from consumer_groups.decisions.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
+from consumer_groups.decisions.polling import (
+    Fetch,
+    Poll,
+    Taken,
+    decide_delivery,
+    decide_fetch,
+    decide_idle,
+    decide_poll,
+)
+from consumer_groups.decisions.subscription import (
     Assign,
     Subscribe,
     Unsubscribe,
@@ -30,6 +33,11 @@ from consumer_groups.subscribing import (
     decide_subscribe,
     decide_unsubscribe,
 )
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.options import parse_options
+from consumer_groups.model.reset_policy import At
+from consumer_groups.state.decision import begin
+from consumer_groups.state.state import Groups
 from delta_log.errors import LakelogError
 from ingest_api.errors import answer_error
 from ingest_api.groups.records import parse_paused

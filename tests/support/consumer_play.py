@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.model.assignment import TopicPartition
 from lakelog.consume.announcing import Listener
 from lakelog.consume.consumption import Consumption
 from lakelog.consume.settings import ConsumerSettings

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.membership import Join
-from consumer_groups.options import parse_options
-from consumer_groups.polling import Poll
-from consumer_groups.polls import Polled
-from consumer_groups.reading import Room
-from consumer_groups.subscribing import Subscribe
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.coordinator.poll_waits import Polled
+from consumer_groups.coordinator.read_records import Room
+from consumer_groups.decisions.membership import Join
+from consumer_groups.decisions.polling import Poll
+from consumer_groups.decisions.subscription import Subscribe
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.options import parse_options
 from delta_log import Log, Record
 from delta_log.clocks import wall_clock_ms
 from tests.support.logs import DEADLINE_S

@@ -12,9 +12,9 @@ import os
 import sys
 import threading
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.giving_up import GiveUp, Spot
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.decisions.dead_lettering import GiveUp, Spot
+from consumer_groups.model.assignment import TopicPartition
 from delta_log import Log, Record, Settings
 from tests.support.coordinating import coordinating, join, poll
 from tests.support.kill_probe import Probe

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from consumer_groups.assignment import Subscriber, TopicPartition
 from consumer_groups.assignors.range import assign_range
+from consumer_groups.model.assignment import Subscriber, TopicPartition
 
 
 def fail_without_b(

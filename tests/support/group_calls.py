@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment
-from consumer_groups.membership import Join, Leave
-from consumer_groups.options import parse_options
-from consumer_groups.subscribing import Assign, Subscribe
+from consumer_groups.decisions.commits import Commit, Commitment
+from consumer_groups.decisions.membership import Join, Leave
+from consumer_groups.decisions.subscription import Assign, Subscribe
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.options import parse_options
 from delta_log import Record
 from tests.support import coordinating
 from tests.support.http_app import HttpApp

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.cluster import Cluster, Topic
-from consumer_groups.decision import Decision, apply, begin, undo
-from consumer_groups.invariants import check_invariants
-from consumer_groups.options import Options
-from consumer_groups.polling import MANUAL, FetchPlan, Taken
-from consumer_groups.records import OffsetRecord, PositionRecord, Record, decode_record, encode_record, latest
-from consumer_groups.state import Group, Groups
+from consumer_groups.decisions.polling import MANUAL, FetchPlan, Taken
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.cluster import Cluster, Topic
+from consumer_groups.model.options import Options
+from consumer_groups.model.records import OffsetRecord, PositionRecord, Record, decode_record, encode_record, latest
+from consumer_groups.state.decision import Decision, apply, begin, undo
+from consumer_groups.state.invariants import check_invariants
+from consumer_groups.state.state import Group, Groups
 from delta_log.types import PartitionOffsets
 
 #: A partition of one topic, not of the next one of its name.

@@ -10,13 +10,13 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.commits import Commit, Commitment
-from consumer_groups.coordinator import Coordinator
-from consumer_groups.membership import Leave
-from consumer_groups.progress import measure_progress
-from consumer_groups.sql import COMMITTED_OFFSETS, group_lag
-from consumer_groups.topics import LogOffsets
+from consumer_groups.coordinator.coordinator import Coordinator
+from consumer_groups.coordinator.topic_watch import LogOffsets
+from consumer_groups.decisions.commits import Commit, Commitment
+from consumer_groups.decisions.lag import measure_progress
+from consumer_groups.decisions.membership import Leave
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.sql.views import COMMITTED_OFFSETS, group_lag
 from delta_log import Log
 from tests.support.coordinating import join, put
 from tests.support.keyed_rows import compact

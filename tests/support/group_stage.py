@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from consumer_groups.assignment import TopicPartition
-from consumer_groups.cluster import Cluster, Topic
-from consumer_groups.commits import Commit, Commitment, Seek, decide_commit, decide_seek
-from consumer_groups.decision import Decision, apply, begin
-from consumer_groups.expiry import decide_expiry
-from consumer_groups.invariants import check_invariants
-from consumer_groups.last_tries import Read
-from consumer_groups.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
-from consumer_groups.options import parse_options
-from consumer_groups.polling import Fetch, FetchPlan, Poll, Taken, decide_delivery, decide_fetch, decide_poll
-from consumer_groups.records import Record
-from consumer_groups.state import Group, Groups
-from consumer_groups.subscribing import Assign, Subscribe, decide_assign, decide_subscribe
-from consumer_groups.upkeep import decide_topics_changed
+from consumer_groups.decisions.commits import Commit, Commitment, Seek, decide_commit, decide_seek
+from consumer_groups.decisions.expiry import decide_expiry
+from consumer_groups.decisions.idle_groups import decide_topics_changed
+from consumer_groups.decisions.last_attempt import Read
+from consumer_groups.decisions.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
+from consumer_groups.decisions.polling import Fetch, FetchPlan, Poll, Taken, decide_delivery, decide_fetch, decide_poll
+from consumer_groups.decisions.subscription import Assign, Subscribe, decide_assign, decide_subscribe
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.cluster import Cluster, Topic
+from consumer_groups.model.options import parse_options
+from consumer_groups.model.records import Record
+from consumer_groups.state.decision import Decision, apply, begin
+from consumer_groups.state.invariants import check_invariants
+from consumer_groups.state.state import Group, Groups
 from delta_log.types import PartitionOffsets
 
 

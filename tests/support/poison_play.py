@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.model.assignment import TopicPartition
 from lakelog.consume.shapes import ConsumerRecord
 from tests.support.consumer_play import Play, Reader
 

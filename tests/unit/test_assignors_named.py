@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from consumer_groups.assignment import (
+from consumer_groups.model.assignment import (
     ASSIGNORS,
     TopicPartition,
     UnknownAssignor,
@@ -18,7 +18,7 @@ from delta_log.errors import InvalidConfig
 from tests.support.assigning import member, outcome
 
 CUSTOM = """
-from consumer_groups.assignment import TopicPartition
+from consumer_groups.model.assignment import TopicPartition
 
 LIMIT = 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.assignment import ASSIGNORS, check_assignment
+from consumer_groups.model.assignment import ASSIGNORS, check_assignment
 from tests.support.assigning import member, outcome
 
 EVEN = {"topic1": 3, "topic2": 3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.assignment import ASSIGNORS, check_assignment
+from consumer_groups.model.assignment import ASSIGNORS, check_assignment
 from tests.support.assigning import count_kept, find_better, member, outcome, sum_of_squares, taken_away, with_owned
 
 BOTH = "topic1 topic2"

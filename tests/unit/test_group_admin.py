@@ -6,8 +6,7 @@ import inspect
 
 import pytest
 
-from consumer_groups import errors
-from consumer_groups.admin import (
+from consumer_groups.decisions.admin import (
     Found,
     GroupSummary,
     Reset,
@@ -19,8 +18,9 @@ from consumer_groups.admin import (
     list_groups,
     state_of,
 )
-from consumer_groups.commits import Commitment
-from consumer_groups.errors import GroupNotEmpty, InvalidOffset, UnknownGroup
+from consumer_groups.decisions.commits import Commitment
+from consumer_groups.model import errors
+from consumer_groups.model.errors import GroupNotEmpty, InvalidOffset, UnknownGroup
 from delta_log.errors import LakelogError
 from delta_log.types import PartitionOffsets
 from tests.support.group_stage import Stage, part

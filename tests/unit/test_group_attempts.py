@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from consumer_groups.attempts import Stretch
-from consumer_groups.last_tries import Spoiled
-from consumer_groups.polling import decide_answer_lost
-from consumer_groups.subscribing import Unsubscribe, decide_unsubscribe
+from consumer_groups.decisions.last_attempt import Spoiled
+from consumer_groups.decisions.polling import decide_answer_lost
+from consumer_groups.decisions.subscription import Unsubscribe, decide_unsubscribe
+from consumer_groups.model.delivery_attempts import Stretch
 from tests.support.group_stage import Stage, part
 
 T0, T1 = part("t", 0), part("t", 1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.commits import Commit, Commitment, decide_commit, read_committed
-from consumer_groups.errors import (
+from consumer_groups.decisions.commits import Commit, Commitment, decide_commit, read_committed
+from consumer_groups.model.errors import (
     InvalidOffset,
     MetadataTooLarge,
     NotAssigned,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.errors import NameTaken, PartitionNotOwned, PollOverdue, StaleGeneration, UnknownInstance
-from consumer_groups.giving_up import GiveUp, Spot, plan_giving_up
+from consumer_groups.decisions.dead_lettering import GiveUp, Spot, plan_giving_up
+from consumer_groups.model.errors import NameTaken, PartitionNotOwned, PollOverdue, StaleGeneration, UnknownInstance
 from delta_log.errors import InvalidName
 from tests.support.group_stage import Stage, part
 

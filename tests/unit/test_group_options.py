@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from consumer_groups.errors import InvalidOption
-from consumer_groups.options import OPTIONS, Options, parse_options
-from consumer_groups.reset_policy import At, duration_ms, parse_policy, resolve_policy
+from consumer_groups.model.errors import InvalidOption
+from consumer_groups.model.options import OPTIONS, Options, parse_options
+from consumer_groups.model.reset_policy import At, duration_ms, parse_policy, resolve_policy
 from delta_log.types import PartitionOffsets
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.errors import IllegalState, NoOffset
-from consumer_groups.polling import Lookup, decide_answer_lost, decide_idle
+from consumer_groups.decisions.polling import Lookup, decide_answer_lost, decide_idle
+from consumer_groups.model.errors import IllegalState, NoOffset
 from delta_log.types import PartitionOffsets
 from tests.support.group_stage import Stage, part
 

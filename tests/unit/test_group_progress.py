@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.progress import (
+from consumer_groups.decisions.lag import (
     PartitionProgress,
     count_partitions,
     measure_progress,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.admin import state_of
-from consumer_groups.errors import PartitionNotOwned
-from consumer_groups.rebalance import choose_assignor
+from consumer_groups.decisions.admin import state_of
+from consumer_groups.decisions.rebalance import choose_assignor
+from consumer_groups.model.errors import PartitionNotOwned
 from tests.support.group_stage import Stage, part
 
 T0, T1 = part("t", 0), part("t", 1)

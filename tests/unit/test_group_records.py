@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from consumer_groups.options import Options
-from consumer_groups.records import (
+from consumer_groups.model.options import Options
+from consumer_groups.model.records import (
     AssignmentRecord,
     GroupRecord,
     MemberRecord,
@@ -20,7 +20,7 @@ from consumer_groups.records import (
     latest,
     table_of,
 )
-from consumer_groups.state import Groups, replay
+from consumer_groups.state.state import Groups, replay
 from tests.support.group_stage import Stage, part
 
 OFFSET = OffsetRecord(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.cluster import PatternError, match_names
-from consumer_groups.errors import IllegalState, InvalidPattern, MixedSubscription, PartitionNotOwned
-from consumer_groups.subscribing import Unsubscribe, decide_unsubscribe, read_assignment, read_subscription
-from consumer_groups.upkeep import OFFSETS_RETENTION_MS, decide_retention
+from consumer_groups.decisions.idle_groups import OFFSETS_RETENTION_MS, decide_retention
+from consumer_groups.decisions.subscription import Unsubscribe, decide_unsubscribe, read_assignment, read_subscription
+from consumer_groups.model.cluster import PatternError, match_names
+from consumer_groups.model.errors import IllegalState, InvalidPattern, MixedSubscription, PartitionNotOwned
 from delta_log.errors import InvalidName, UnknownPartition, UnknownTopic
 from tests.support.group_stage import Stage, part
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from consumer_groups.decision import apply, begin, hear, undo
-from consumer_groups.invariants import check_invariants
-from consumer_groups.membership import Join, Leave, decide_join, decide_leave
-from consumer_groups.options import Options
-from consumer_groups.polling import Fetch, decide_fetch
-from consumer_groups.subscribing import Subscribe, decide_subscribe
+from consumer_groups.decisions.membership import Join, Leave, decide_join, decide_leave
+from consumer_groups.decisions.polling import Fetch, decide_fetch
+from consumer_groups.decisions.subscription import Subscribe, decide_subscribe
+from consumer_groups.model.options import Options
+from consumer_groups.state.decision import apply, begin, hear, undo
+from consumer_groups.state.invariants import check_invariants
 from tests.support.group_stage import Stage, part
 
 T0, T1 = part("t", 0), part("t", 1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.assignment import TopicPartition, in_order, share
-from consumer_groups.cluster import Cluster, Topic
-from consumer_groups.options import parse_options
-from consumer_groups.records import MemberRecord, gone
-from consumer_groups.state import Group, Groups, replay
-from consumer_groups.weight import LARGE, has_much, is_large, lapsed_from_much, reads_much
+from consumer_groups.decisions.decision_weight import LARGE, has_much, is_large, lapsed_from_much, reads_much
+from consumer_groups.model.assignment import TopicPartition, in_order, share
+from consumer_groups.model.cluster import Cluster, Topic
+from consumer_groups.model.options import parse_options
+from consumer_groups.model.records import MemberRecord, gone
+from consumer_groups.state.state import Group, Groups, replay
 
 WAITS = "tests.support.group_assignors:wait_at_the_gate"
 CLUSTER = Cluster([Topic("few", "1", LARGE - 1), Topic("many", "2", LARGE), Topic("one", "3", 1)])

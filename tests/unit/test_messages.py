@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from consumer_groups import errors as group_errors
+from consumer_groups.model import errors as group_errors
 from delta_log import errors as log_errors
 from delta_log.errors import LakelogError
 from ingest_api.call import Call

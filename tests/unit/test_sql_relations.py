@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumer_groups.records import OFFSETS_TABLE
-from consumer_groups.relations import (
+from consumer_groups.model.records import OFFSETS_TABLE
+from consumer_groups.sql.relations import (
     COMMITTED,
     CONSUMER_OFFSETS,
     DATAFUSION,

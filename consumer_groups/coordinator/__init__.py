@@ -1,0 +1,1 @@
+"""The group coordinator: makes decisions durable, wakes polls, keeps deadlines."""

@@ -1,0 +1,342 @@
+"""Makes decisions true: applied at once, so that the next is made upon them, answered when they are durable.
+
+Nobody waits for anybody else's sync: whatever is decided while one is under way goes into the next, of all groups and
+members together. The price is that a failed write takes with it what was decided since. The ledger sees to that: of
+what was queued up behind a failure nothing is stored. Here all of it is taken back, the latest first, and only then is
+anything decided again. Where it was no failure but a refusal, of a unit that had its last word against it, whatever
+rested on that is decided anew, and nobody hears of it.
+
+A large decision is made and applied aside, in a thread; nothing else is decided of its group meanwhile (`aside`).
+
+It is used by one event loop. It knows decisions and the ledger; it must not know what is decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from consumer_groups.coordinator.large_decisions import Aside
+from consumer_groups.coordinator.metrics import GroupMeter, stores_offsets
+from consumer_groups.coordinator.tables import row_of
+from consumer_groups.model.records import Record
+from consumer_groups.state.decision import Decision, apply, hear, refresh_group, undo
+from consumer_groups.state.state import Group, Groups
+from delta_log import Appended, LakelogError, Ledger, Prepared
+from delta_log.errors import Closed, DecidedInVain, InvalidRequest, TopicClosed
+from delta_log.ledger import Decide, EncodedRows
+
+T = TypeVar("T")
+#: Whether a decision of a group looks at so much that it is made aside.
+Large = Callable[[Group], bool]
+#: A disk that lets nothing end for so long has kept members from being answered, and so from asking again.
+STUCK_S: Final = 3.0
+
+
+class Listener(Protocol):
+    """Is told what was applied, and that what could not be written was taken back."""
+
+    def applied(self, decision: Decision[Any], /) -> None: ...
+    def taken_back(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be decided of one group, among others. `member_id`: who asks, and so lives."""
+
+    group: str
+    decide: Callable[[Group], Decision[Any]]
+    member_id: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """Records on their way to the disk. `outcome` is settled when they are there, or were taken back."""
+
+    number: int
+    group: str
+    displaced: list[Record]
+    outcome: asyncio.Future[None]
+    large: bool = False
+    commits: bool = False
+    error: BaseException | None = None
+
+
+class DurableGroups:
+    """All groups, as decisions see them."""
+
+    def __init__(self, groups: Groups, ledger: Ledger, clock_ms: Callable[[], int], listener: Listener) -> None:
+        self.groups = groups
+        self.meter = GroupMeter()
+        self._ledger = ledger
+        self._clock_ms = clock_ms
+        self._listener = listener
+        self._number = 0
+        self._under_way = 0
+        self._moved_s = 0.0
+        self.was_stuck = False
+        self._last: dict[str, Change] = {}
+        self._failed: list[Change] = []
+        self._mended: asyncio.Future[None] | None = None
+        self._aside = Aside(self._mend_when_idle)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the disk does not let anything end."""
+        return self._under_way > 0 and time.monotonic() - self._moved_s > STUCK_S
+
+    async def do(
+        self,
+        group: str,
+        decide: Callable[[Group], Decision[T]],
+        *,
+        member_id: str | None = None,
+        large: Large | None = None,
+    ) -> Decision[T]:
+        """Decide, apply, write; returns when it and all that it rests on is durable.
+
+        A refusal waits, too: what it rests on may fail. Whoever stops waiting changes nothing. Where it is `large`, it
+        is made in a thread.
+        """
+        return await self._until_it_stands((group,), lambda: self._do_once(group, decide, member_id, large))
+
+    async def read(self, group: str, look: Callable[[Group], T], large: Large) -> T:
+        """What is known now, durable or not."""
+        known = await self.free(group)
+        if not large(known):
+            return look(known)
+        return await asyncio.shield(self._aside.start((group,), self._aside.run(lambda: look(known))))
+
+    async def free(self, group: str) -> Group:
+        """The group, when nothing is decided of it aside."""
+        while (over := self._aside.hindrance((group,))) is not None:
+            await asyncio.shield(over)
+        return self.groups.get(group)
+
+    def is_busy(self, group: str) -> bool:
+        return self._aside.is_busy(group)
+
+    def when_free(self, group: str, act: Callable[[], object]) -> None:
+        """Now, or as soon as what is decided of it aside is applied."""
+        self._aside.when_free(group, act)
+
+    def hear(self, group: str, member_id: str) -> None:
+        """A member lives."""
+        now_ms = self._clock_ms()
+        self.when_free(group, lambda: hear(self.groups, group, member_id, now_ms))
+
+    def refresh(self) -> None:
+        """Nobody could be heard: every member has a fresh full session."""
+        now_ms = self._clock_ms()
+        for name in list(self.groups.by_name):
+            self.when_free(name, lambda name=name: refresh_group(self.groups, name, now_ms))
+
+    async def do_beside(
+        self, asked: Sequence[Asked], appends: Sequence[Prepared], last_word: Decide | None = None
+    ) -> tuple[list[Decision[Any]], tuple[Appended, ...]]:
+        """Decisions, one for each of some groups, and records for topics as one unit: all of it is stored, or nothing.
+
+        The first refusal refuses all. `last_word` is asked in the unit's turn at the journal: see `delta_log.ledger`.
+        """
+        if not asked:
+            raise ValueError("a unit of this line needs a decision, which is taken back with it")
+        groups = [each.group for each in asked]
+        return await self._until_it_stands(groups, lambda: self._do_beside_once(asked, appends, last_word))
+
+    async def _until_it_stands(self, groups: Sequence[str], do: Callable[[], Awaitable[T]]) -> T:
+        """Each turn but the last rests on one that was refused; as many of these there are, so many turns."""
+        while True:
+            while (over := self._mended or self._aside.hindrance(groups)) is not None:
+                await asyncio.shield(over)
+            with suppress(DecidedInVain):
+                return await do()
+
+    async def _do_once(
+        self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None, large: Large | None
+    ) -> Decision[T]:
+        known = self.groups.get(group)
+        generation = known.generation
+        if large is not None and large(known):
+            return await self._do_aside(known, decide, member_id)
+        decision = await self._decide(group, decide, member_id)
+        if not decision.records:
+            self.note(decision)
+            await _stands(self._last.get(group))
+            return decision
+        self._write([decision])
+        await asyncio.shield(self._last[group].outcome)
+        self.meter.stored(decision, generation, commits=stores_offsets(decision))
+        return decision
+
+    async def _do_beside_once(
+        self, asked: Sequence[Asked], appends: Sequence[Prepared], last_word: Decide | None
+    ) -> tuple[list[Decision[Any]], tuple[Appended, ...]]:
+        before = [self.groups.get(each.group).generation for each in asked]
+        decisions = [await self._decide(each.group, each.decide, each.member_id) for each in asked]
+        stored = self._write(decisions, appends, last_word)
+        outcomes = [self._last[decision.group].outcome for decision in decisions]
+        for outcome in outcomes:
+            await asyncio.shield(outcome)
+        for decision, generation in zip(decisions, before, strict=True):
+            self.meter.stored(decision, generation, commits=stores_offsets(decision))
+        return decisions, await stored
+
+    async def _decide(self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None) -> Decision[T]:
+        """It waits for nothing, but for a refusal: what that rests on may fail."""
+        try:
+            return decide(self.groups.get(group))
+        except LakelogError:
+            if member_id is not None:
+                self.hear(group, member_id)
+            await _stands(self._last.get(group))
+            raise
+
+    async def _do_aside(
+        self, known: Group, decide: Callable[[Group], Decision[T]], member_id: str | None
+    ) -> Decision[T]:
+        group, generation = known.name, known.generation
+        said, change = await asyncio.shield(self._aside.start((group,), self._decide_aside(known, decide)))
+        if isinstance(said, LakelogError):
+            if member_id is not None:
+                self.hear(group, member_id)
+            await _stands(change)
+            raise said
+        if not said.records:
+            await _stands(change)
+        elif change is not None:
+            await asyncio.shield(change.outcome)
+            self.meter.stored(said, generation, commits=change.commits)
+        return said
+
+    async def _decide_aside(
+        self, known: Group, decide: Callable[[Group], Decision[T]]
+    ) -> tuple[Decision[T] | LakelogError, Change | None]:
+        """A decision, applied, and its change; or what is said without one, and the change that this rests on.
+
+        Its rows are queued up before it is applied, as they may be refused.
+        """
+
+        def decide_and_encode() -> tuple[Decision[T] | LakelogError, EncodedRows, bool]:
+            try:
+                decision = decide(known)
+            except LakelogError as error:
+                return error, (), False
+            rows = self._ledger.encode([row_of(record) for record in decision.records])
+            return decision, rows, stores_offsets(decision)
+
+        decision, rows, commits = await self._aside.run(decide_and_encode)
+        if self._mended is not None:
+            raise DecidedInVain("what was decided before it could not be written")
+        change = self._last.get(known.name)
+        if isinstance(decision, LakelogError):
+            return decision, change
+        if decision.records:
+            change = self._put_under_way(decision, self._ledger.queue_up_encoded(rows), large=True)
+        displaced = await self._aside.run(lambda: apply(self.groups, decision))
+        if decision.records and change is not None:
+            change.displaced, change.commits = displaced, commits
+        self._listener.applied(decision)
+        return decision, change
+
+    def note(self, decision: Decision[Any]) -> None:
+        """Apply a decision without records: one that rests on nothing that is not durable, or whose loss is no harm.
+
+        Its group is free.
+        """
+        apply(self.groups, decision)
+        self._listener.applied(decision)
+
+    async def close(self, timeout_s: float) -> bool:
+        """Wait for what is under way; False if the time is over first."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while waiting := [*self._aside.over(), *(change.outcome for change in self._last.values())]:
+                    await asyncio.wait(waiting)
+        except TimeoutError:
+            return False
+        finally:
+            self._aside.close()
+        return True
+
+    def _write(
+        self, decisions: Sequence[Decision[Any]], appends: Sequence[Prepared] = (), last_word: Decide | None = None
+    ) -> asyncio.Future[tuple[Appended, ...]]:
+        rows = [row_of(record) for decision in decisions for record in decision.records]
+        stored = self._ledger.queue_up(rows, appends, decide=last_word)
+        for decision in decisions:
+            self._put_under_way(decision, stored).displaced = apply(self.groups, decision)
+            self._listener.applied(decision)
+        return stored
+
+    def _put_under_way(self, decision: Decision[Any], stored: asyncio.Future[Any], *, large: bool = False) -> Change:
+        """Its rows are queued up, and it is about to be applied."""
+        self._number += 1
+        outcome = asyncio.get_running_loop().create_future()
+        change = self._last[decision.group] = Change(self._number, decision.group, [], outcome, large)
+        if not self._under_way:
+            self._moved_s = time.monotonic()
+        self._under_way += 1
+        stored.add_done_callback(partial(self._settle, change))
+        return change
+
+    def _settle(self, change: Change, stored: asyncio.Future[Any]) -> None:
+        """After a failure all that is under way is waited for: some of it may have been queued up before."""
+        self.was_stuck |= self.stuck
+        self._under_way -= 1
+        self._moved_s = time.monotonic()
+        change.error = Closed() if stored.cancelled() else stored.exception()
+        if change.error is not None:
+            self._failed.append(change)
+            if self._mended is None:
+                self._mended = asyncio.get_running_loop().create_future()
+        else:
+            if self._last.get(change.group) is change:
+                del self._last[change.group]
+            if change.large:  # what it would take to undo it takes its time to be freed
+                self._aside.forget(change.displaced)
+            change.outcome.set_result(None)
+        self._mend_when_idle()
+
+    def _mend_when_idle(self) -> None:
+        if not self._failed or self._under_way or not self._aside.idle:
+            return
+        failed, self._failed = sorted(self._failed, key=lambda change: -change.number), []
+        if any(change.large for change in failed):
+            self._aside.start({change.group for change in failed}, self._mend_aside(failed))
+        else:
+            self._take_back(failed)
+            self._end_mending(failed)
+
+    async def _mend_aside(self, failed: Sequence[Change]) -> None:
+        await self._aside.run(lambda: self._take_back(failed))
+        self._end_mending(failed)
+
+    def _take_back(self, failed: Sequence[Change]) -> None:
+        now_ms = self._clock_ms()
+        for change in failed:
+            undo(self.groups, change.displaced, now_ms)
+
+    def _end_mending(self, failed: Sequence[Change]) -> None:
+        self._ledger.resume()
+        self._last.clear()
+        for change in reversed(failed):
+            change.outcome.set_exception(change.error or Closed())
+            change.outcome.exception()  # nobody may be waiting any more
+        mended, self._mended = self._mended, None
+        if mended is not None:
+            mended.set_result(None)
+        self._listener.taken_back()
+
+
+async def _stands(change: Change | None) -> None:
+    """What others had decided before is durable."""
+    if change is not None:
+        try:
+            await asyncio.shield(change.outcome)
+        except (InvalidRequest, TopicClosed) as refused:
+            raise DecidedInVain(refused) from refused

@@ -1,0 +1,91 @@
+"""Reads what a poll plans to: in turn, at least one record, up to what was asked for. Run in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, Self
+
+from consumer_groups.decisions.last_attempt import Read
+from consumer_groups.decisions.polling import Lookup, Taken
+from consumer_groups.model.assignment import TopicPartition
+from delta_log import Fetched, LakelogError, Log
+from delta_log.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
+from delta_log.fetched import between
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much one answer may hold."""
+
+    records: int
+    bytes: int
+
+    def take(self) -> Self:
+        return self
+
+    def end(self) -> None:
+        """It is nobody else's."""
+
+
+class Lender(Protocol):
+    """Lends room for one answer at a time, as much as there is; whoever waits gives it back."""
+
+    def take(self) -> Room: ...
+    def end(self) -> None: ...
+
+
+class Piece(NamedTuple):
+    taken: Taken
+    fetched: Fetched
+
+
+def read_in_turn(log: Log, reads: Sequence[Read], room: Room) -> list[Piece]:
+    """Whoever is not reached is first the next time. What went away is left out; trouble is told when nothing else is.
+
+    A topic whose id is the planned one after a read was so during it: no id comes twice.
+    """
+    pieces: list[Piece] = []
+    records, size = room.records, room.bytes
+    trouble: LakelogError | None = None
+    for read in reads:
+        if records <= 0 or size <= 0:
+            break
+        topic, partition = read.partition
+        try:
+            fetched = log.read(topic, partition, read.offset, max_records=records, max_bytes=size)
+            if log.describe_topic(topic).id != read.topic_id:
+                continue
+        except (OffsetOutOfRange, UnknownTopic, UnknownPartition):
+            continue
+        except LakelogError as error:
+            trouble = error
+            continue
+        if read.limit is not None and fetched.next_offset > read.limit:
+            fetched = _cut(fetched, read.offset, read.limit)
+        count, taken = fetched.count, fetched.size
+        if pieces and taken > size:
+            break
+        if fetched.next_offset > read.offset:
+            pieces.append(Piece(Taken(read, fetched.next_offset), fetched))
+            records, size = records - count, size - taken
+    if trouble is not None and not pieces:
+        raise trouble
+    return pieces
+
+
+def _cut(fetched: Fetched, offset: int, limit: int) -> Fetched:
+    """What is before `limit`; nothing, where there is a hole up to there."""
+    batches = [between(batch, offset, limit) for batch in fetched.batches]
+    return replace(fetched, batches=[batch for batch in batches if batch.num_rows], next_offset=limit)
+
+
+def look_up(log: Log, lookups: Sequence[Lookup]) -> dict[TopicPartition, int | None]:
+    """The first offset at or behind each time; without what went away."""
+    found: dict[TopicPartition, int | None] = {}
+    for lookup in lookups:
+        try:
+            found[lookup.partition] = log.offset_at(*lookup.partition, lookup.timestamp_ms)
+        except (UnknownTopic, UnknownPartition):
+            continue
+    return found

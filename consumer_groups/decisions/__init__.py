@@ -1,0 +1,1 @@
+"""What a group decides, as records and a reply. Pure."""

@@ -1,0 +1,132 @@
+"""Giving up records: they become dead letters, and the group passes them.
+
+    next in line    the committed offset moves behind it, and behind what is marked there
+    not yet         a mark is kept, and no delivery has it any more
+
+One that moved the committed offset is marked, too, until the next commit: a client that did not hear the answer asks
+again, and is known to. Only the present owner may, as with a commit. It must not know how a letter is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from consumer_groups.decisions.commits import check_owner, check_partition
+from consumer_groups.decisions.count_attempts import forget_attempts
+from consumer_groups.decisions.membership import asking
+from consumer_groups.decisions.positions import beneath, put_offset
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.cluster import Cluster, Offsets
+from consumer_groups.model.dead_letter import dead_letter_topics
+from consumer_groups.model.errors import NotOpen, PartitionUnavailable, PollOverdue
+from consumer_groups.model.records import SkipRecord
+from consumer_groups.state.decision import Decision
+from consumer_groups.state.group_draft import Draft
+from consumer_groups.state.member_session import Heard
+from consumer_groups.state.state import Group
+
+
+class Spot(NamedTuple):
+    """A record, as the log names it."""
+
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """With each record why. What is `spoiled` was tried too often, and is what others were tried in vain with."""
+
+    member_id: str
+    reasons: Mapping[Spot, str]
+    generation: int | None = None
+    spoiled: bool = False
+
+
+class Open(NamedTuple):
+    """What is not marked yet, by the topic it lies in, with how often it was delivered.
+
+    Letters go to the first of these topics; what that cannot take, to the next.
+    """
+
+    attempts: Mapping[tuple[str, Spot], int]
+    to: tuple[str, ...]
+
+
+class Outdated(Exception):
+    """Others have marked some meanwhile, or the topic is another: look again."""
+
+
+def plan_giving_up(group: Group, command: GiveUp, cluster: Cluster, offsets: Offsets) -> Open:
+    """What there is to do; refused as a whole if the group cannot pass one of them."""
+    member = asking(group, command.member_id, command.generation)
+    if member.standing == "lapsed":
+        raise PollOverdue(group.name, member.member_id, member.options.max_poll_interval_ms, group.generation)
+    found: dict[tuple[str, Spot], int] = {}
+    for spot in command.reasons:
+        partition, offset = spot
+        topic, known = check_partition(cluster, partition), offsets.get(partition)
+        check_owner(group, member, partition, topic, command.generation)
+        if group.is_skipped(topic.topic_id, partition.partition, offset):
+            continue
+        if known is None:
+            raise PartitionUnavailable(*partition)
+        least = max(known.log_start_offset, beneath(group, topic.topic_id, partition.partition) or 0)
+        if not least <= offset < known.end_offset:
+            raise NotOpen(group.name, *partition, offset, least, known.end_offset - 1)
+        attempts = group.attempts_at(topic.topic_id, partition.partition).of(offset)
+        found[topic.topic_id, spot] = attempts + (not command.spoiled)
+    return Open(found, dead_letter_topics(group.name, member.options.dead_letter_topic))
+
+
+def decide_giving_up(
+    group: Group,
+    command: GiveUp,
+    planned: Open,
+    cluster: Cluster,
+    offsets: Offsets,
+    now_ms: int,
+    *,
+    filled: Collection[str] = (),
+) -> Decision[None]:
+    """Exactly what was planned, as its letters are stored with it, in the topics that are `filled` by it."""
+    found = plan_giving_up(group, command, cluster, offsets)
+    if (found.attempts.keys(), found.to) != (planned.attempts.keys(), planned.to):
+        raise Outdated
+    draft = Draft(group, cluster, now_ms)
+    draft.notes.append(Heard(command.member_id, now_ms))
+    for topic in (found.to[0], *filled):
+        draft.note_dead_letters(topic)
+    given_up: dict[tuple[TopicPartition, str], set[int]] = {}
+    for topic_id, (partition, offset) in found.attempts:
+        given_up.setdefault((partition, topic_id), set()).add(offset)
+    for (partition, topic_id), marked in given_up.items():
+        _advance(draft, partition, topic_id, marked)
+        if command.spoiled:
+            forget_attempts(draft, partition, topic_id)
+        for offset in sorted(marked):
+            draft.put(
+                SkipRecord(
+                    group=group.name,
+                    topic=partition.topic,
+                    topic_id=topic_id,
+                    partition=partition.partition,
+                    offset=offset,
+                )
+            )
+    return draft.decide(None)
+
+
+def _advance(draft: Draft, partition: TopicPartition, topic_id: str, marked: set[int]) -> None:
+    """Behind what is next in line, as far as that is given up; where the owner sought stays as it is."""
+    group, number = draft.group, partition.partition
+    line = reached = beneath(group, topic_id, number)
+    if line is None or reached is None:
+        return
+    while reached in marked or group.is_skipped(topic_id, number, reached):
+        reached += 1
+    if reached > line:
+        record = group.offsets.get(topic_id, {}).get(number)
+        put_offset(draft, partition, topic_id, reached, "" if record is None else record.metadata, keep_seek=True)

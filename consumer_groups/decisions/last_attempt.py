@@ -1,0 +1,80 @@
+"""What is given for the last time is given alone, to a member that has nothing else in hand: so it dies of that alone.
+
+    tried as often as it may be        given up, before its partition is read on, if it ever was alone
+    tried but once less                alone in an answer, of all partitions; reads before it end there
+    less often                         as if nothing had happened
+
+Whoever has more in hand is told that a last try is next. What lies before the committed offset was sought, and is
+given as often as that is done. It knows groups and reads; it must not know how attempts come to be counted. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from consumer_groups.decisions.positions import beneath
+from consumer_groups.model.assignment import TopicPartition
+from consumer_groups.model.records import MemberRecord
+from consumer_groups.state.member_session import Presence
+from consumer_groups.state.state import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read on from `offset`, not to `limit` and behind it if there is one.
+
+    `epoch` is the generation in which the member was given the partition. With `last_try` it is one record.
+    """
+
+    partition: TopicPartition
+    topic_id: str
+    epoch: int
+    offset: int
+    limit: int | None = None
+    last_try: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """A record that was tried as often as it may be: a dead letter."""
+
+    partition: TopicPartition
+    offset: int
+    attempts: int
+
+
+class Chosen(NamedTuple):
+    """What is given now. With `last_try` it is one record alone; none as long as the member has more in hand."""
+
+    reads: tuple[Read, ...]
+    last_try: bool
+
+
+def bound(group: Group, member: MemberRecord, read: Read) -> Read | Spoiled:
+    """How far to read: not over what is marked, nor over what is given alone."""
+    topic_id, number = read.topic_id, read.partition.partition
+    limit = group.next_skip(topic_id, number, read.offset)
+    most = member.options.most_attempts
+    if most is None:
+        return read if limit is None else replace(read, limit=limit)
+    attempts = group.attempts_at(topic_id, number)
+    since = max(read.offset, beneath(group, topic_id, number) or 0)
+    if since == read.offset and attempts.of(since) >= most and attempts.was_alone(since):
+        return Spoiled(read.partition, since, attempts.of(since))
+    last = attempts.first_with(most - 1, since)
+    if last == read.offset:
+        return replace(read, limit=read.offset + 1, last_try=True)
+    limits = [each for each in (limit, last) if each is not None]
+    return replace(read, limit=min(limits)) if limits else read
+
+
+def choose(reads: Sequence[Read], presence: Presence) -> Chosen:
+    """Partitions have their turns, those with a last try as well; behind that comes nothing until it is done with."""
+    if reads and any(each.last_try for each in presence.tried):
+        return Chosen((), last_try=True)
+    if reads and reads[0].last_try:
+        in_hand = presence.in_hand or bool(presence.tried)
+        return Chosen(() if in_hand else (reads[0],), last_try=True)
+    return Chosen(tuple(read for read in reads if not read.last_try), last_try=False)

@@ -1,0 +1,194 @@
+"""Who is a member: joining, coming back, leaving, and saying that one lives.
+
+For a REST client the instance is the member, and it asks without a generation. A client that sends the generation
+which it was last told is refused once that is no longer its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from consumer_groups.decisions.count_attempts import count_attempts
+from consumer_groups.decisions.positions import commit_all_owed
+from consumer_groups.decisions.rebalance import let_go, release_all, release_revoked, retarget
+from consumer_groups.model.assignment import TopicPartition, in_order
+from consumer_groups.model.cluster import Cluster
+from consumer_groups.model.errors import NameTaken, StaleGeneration, UnknownInstance
+from consumer_groups.model.options import Options
+from consumer_groups.model.records import MemberRecord
+from consumer_groups.state.decision import Decision
+from consumer_groups.state.group_draft import Draft
+from consumer_groups.state.member_session import Heard, Settled
+from consumer_groups.state.state import Group
+from delta_log.names import check_id
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`member_id` is the name asked for, or a new one that nobody ever had."""
+
+    member_id: str
+    options: Options
+    client_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A static member leaves its partitions to its successor, for a session, unless it goes `for_good`.
+
+    One that `failed` says that what it has in hand was tried in vain: what it was given behind the answer `done`.
+    """
+
+    member_id: str
+    for_good: bool = False
+    generation: int | None = None
+    received: int | None = None
+    failed: bool = False
+    done: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """`owned` is what a client that is told of revocations has not given up yet; None from one that is not told."""
+
+    member_id: str
+    generation: int | None = None
+    owned: frozenset[TopicPartition] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beaten:
+    """`since` is the generation in which it was given what is assigned; of what it chose itself there is none."""
+
+    assigned: tuple[TopicPartition, ...]
+    revoking: tuple[TopicPartition, ...]
+    since: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+
+
+def came_back(group: Group, member_id: str, received: int | None) -> bool:
+    """Whether the member is done with all that it was given: not with an answer that never reached it.
+
+    `received` is the number of the last answer with records that did; None from one that trusts.
+    """
+    return received is None or received == group.presences[member_id].answer
+
+
+def asking(group: Group, member_id: str, generation: int | None = None) -> MemberRecord:
+    """The member that asks; refused if there is none, or if it is the past of one."""
+    member = group.members.get(member_id)
+    if member is None or member.standing == "away":
+        raise UnknownInstance(group.name, member_id)
+    if generation is not None and not member.since <= generation <= group.generation:
+        raise StaleGeneration(group.name, member_id, generation, group.generation)
+    return member
+
+
+def decide_join(group: Group, command: Join, cluster: Cluster, now_ms: int) -> Decision[Joined]:
+    """A new member, without a subscription. A static one takes the place of its predecessor."""
+    check_id("group id", group.name)
+    check_id("consumer instance name", command.member_id)
+    predecessor = group.statics.get(command.options.group_instance_id or "")
+    if command.member_id in group.members and command.member_id != predecessor:
+        raise NameTaken(group.name, command.member_id)
+    draft = Draft(group, cluster, now_ms)
+    draft.notes.append(Heard(command.member_id, now_ms, begins=True))
+    if command.options.dead_letter_topic is not None:
+        draft.note_dead_letters(command.options.dead_letter_topic)
+    record = MemberRecord(
+        group=group.name,
+        member_id=command.member_id,
+        options=command.options,
+        joined_at_ms=now_ms,
+        client_id=command.client_id,
+        since=group.generation,
+    )
+    if predecessor is None:
+        draft.put_member(record)
+    else:
+        _succeed(draft, group.members[predecessor], record)
+    return draft.decide(Joined(command.member_id))
+
+
+def decide_leave(group: Group, command: Leave, cluster: Cluster, now_ms: int) -> Decision[None]:
+    """All that was delivered is done with, as the member says so itself; or it failed."""
+    away = group.members.get(command.member_id)
+    if away is None or away.standing != "away" or not command.for_good:
+        member = asking(group, command.member_id, command.generation)
+    else:
+        member = away
+    draft = Draft(group, cluster, now_ms)
+    back = came_back(group, member.member_id, command.received) and not command.failed
+    held = draft.holding(member.member_id)
+    if held is None or member.options.group_instance_id is None or command.for_good:
+        remove(draft, member, came_back=back)
+        _end(draft, member, command)
+        retarget(draft)
+        return draft.decide(None)
+    commit_all_owed(draft, member, came_back=back)
+    _end(draft, member, command)
+    gone = msgspec.structs.replace(member, standing="away")
+    draft.put_member(gone)
+    draft.notes.append(Heard(member.member_id, now_ms))
+    release_revoked(draft, gone, held.revoking, came_back=back)
+    return draft.decide(None)
+
+
+def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms: int) -> Decision[Beaten]:
+    """It lives; and what it has given up moves."""
+    member = asking(group, command.member_id, command.generation)
+    draft = Draft(group, cluster, now_ms)
+    draft.notes.append(Heard(member.member_id, now_ms))
+    held = draft.holding(member.member_id)
+    if held is not None and held.revoking:
+        kept = command.owned or frozenset()
+        given_up = [each for each in held.revoking if each not in kept]
+        release_revoked(draft, member, given_up, came_back=False, willing=command.owned is not None)
+        held = draft.holding(member.member_id)
+    if held is None:
+        return draft.decide(Beaten(tuple(TopicPartition(*each) for each in member.manual or ()), ()))
+    return draft.decide(Beaten(tuple(in_order(held.assigned)), tuple(in_order(held.revoking)), dict(held.assigned)))
+
+
+def remove(draft: Draft, member: MemberRecord, *, came_back: bool) -> None:
+    """Nothing of it is left; `retarget` comes next."""
+    release_all(draft, member, came_back=came_back)
+    draft.drop_member(member.member_id)
+
+
+def _end(draft: Draft, member: MemberRecord, command: Leave) -> None:
+    """What becomes of what it has in hand."""
+    if command.failed:
+        count_attempts(draft, member, done=command.done, received=command.received)
+    else:
+        draft.notes.append(Settled(member.member_id))
+
+
+def _succeed(draft: Draft, old: MemberRecord, new: MemberRecord) -> None:
+    """The successor owns what its predecessor owned, and goes on from what is committed. The past is fenced."""
+    if not old.subscribed or old.standing == "lapsed":
+        release_all(draft, old, came_back=False)
+        count_attempts(draft, old)
+    draft.drop_member(old.member_id)
+    draft.generation += 1
+    draft.put_member(
+        msgspec.structs.replace(
+            new, topics=old.topics, pattern=old.pattern, inherited=old.subscribed, since=draft.generation
+        )
+    )
+    held = draft.holding(old.member_id)
+    if held is not None:
+        for partition in [*held.assigned, *held.revoking]:
+            let_go(draft, old, partition, came_back=False)
+        count_attempts(draft, old)
+        draft.pass_holding(old.member_id, new.member_id)
+        given_up = draft.hold(new.member_id).revoking
+        release_revoked(draft, draft.members[new.member_id], given_up, came_back=False)
+    retarget(draft)

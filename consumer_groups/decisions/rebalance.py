@@ -1,0 +1,205 @@
+"""Who is to own what, and how each member gets there on its own.
+
+    kept      = owned ∩ target            read on, undisturbed
+    revoked   = owned − target            no longer read; moves when its owner is done with what it was given
+    taken     = target − owned by anyone  read at once
+
+The target changes as a whole, with the generation; each partition moves by itself, as in Kafka's KIP-848. Its owner
+is done when nothing that was delivered is uncommitted, when it polls, commits, heartbeats, leaves or expires, and at
+the latest after `rebalance.timeout.ms`. It must not know which request or event made it look.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from consumer_groups.decisions.positions import commit_owed, forget_sought
+from consumer_groups.model.assignment import Assignment, Subscriber, TopicPartition, assignor_named
+from consumer_groups.model.records import MemberRecord, TopicRecord
+from consumer_groups.state.group_draft import Draft
+from consumer_groups.state.member_session import Bereft
+from delta_log.errors import LakelogError
+
+FALLBACK: Final = "range"
+
+
+def subscribed_topics(draft: Draft, member: MemberRecord) -> frozenset[str]:
+    """The topics that it reads with the group, of those there are."""
+    if member.pattern is not None:
+        return draft.cluster.matching(member.pattern)
+    return frozenset(member.topics or ()) & draft.cluster.topics.keys()
+
+
+def retarget(draft: Draft, *, strict: bool = False) -> None:
+    """Find the target anew after members, subscriptions, topics or partitions changed, and begin to move towards it.
+
+    A custom assignor that fails is refused if `strict`, and replaced otherwise: a group must go on when one leaves.
+    """
+    members = [each for each in draft.members.values() if each.subscribed and each.standing != "lapsed"]
+    subscribers = [_subscriber(draft, member) for member in members]
+    anew = _keep_topics(draft, subscribers)
+    outcome = _assign(draft, members, subscribers, strict=strict)
+    changed = {member_id for member_id, target in outcome.items() if _target(draft, member_id) != target}
+    if not anew and not changed and len(draft.wanted) == sum(map(len, outcome.values())):
+        draft.give_freed()
+        return
+    draft.generation += 1
+    draft.wanted = {partition: member_id for member_id, target in outcome.items() for partition in target}
+    for member_id in changed:
+        draft.set_target(member_id, outcome[member_id])
+    for member_id in changed:
+        _revoke_lost(draft, draft.members[member_id])
+    for partition in draft.wanted:
+        draft.give(partition)
+
+
+def release(
+    draft: Draft, member: MemberRecord, partition: TopicPartition, *, came_back: bool, willing: bool = False
+) -> None:
+    """Take a partition from its owner for good; whoever it is meant for is given it by `Draft.give`.
+
+    `came_back` if the owner asked for something that says that it is done with all it was given; `willing` if it gave
+    the partition up in so many words.
+    """
+    let_go(draft, member, partition, came_back=came_back)
+    if not (came_back or willing) and _is_open(draft, member.member_id, partition):
+        draft.notes.append(Bereft(member.member_id, partition))
+    draft.take(member.member_id, partition)
+
+
+def let_go(draft: Draft, member: MemberRecord, partition: TopicPartition, *, came_back: bool) -> None:
+    """What is left of the time in which the member read a partition: what it is done with, and not where it sought."""
+    commit_owed(draft, member, partition, came_back=came_back)
+    topic = draft.cluster.get(partition.topic) if member.manual is not None else draft.group.topics.get(partition.topic)
+    if topic is not None:
+        forget_sought(draft, member.member_id, partition, topic.topic_id)
+
+
+def release_all(draft: Draft, member: MemberRecord, *, came_back: bool) -> None:
+    """All that a member has: it leaves the assignment. `retarget` gives it to others."""
+    held = draft.holding(member.member_id)
+    if held is not None:
+        for partition in [*held.assigned, *held.revoking]:
+            release(draft, member, partition, came_back=came_back)
+        draft.drop_holding(member.member_id)
+    for topic, number in member.manual or ():
+        let_go(draft, member, TopicPartition(topic, number), came_back=came_back)
+
+
+def release_revoked(
+    draft: Draft,
+    member: MemberRecord,
+    partitions: Iterable[TopicPartition],
+    *,
+    came_back: bool,
+    willing: bool = False,
+) -> None:
+    """Its owner is done with these: they move."""
+    for partition in list(partitions):
+        release(draft, member, partition, came_back=came_back, willing=willing)
+        draft.give(partition)
+
+
+def is_done(draft: Draft, member: MemberRecord, partition: TopicPartition) -> bool:
+    """Whether a partition can be taken from its owner at once. What is read without polls is not known here."""
+    if member.standing == "away":
+        return True
+    if not member.options.polls:
+        return False
+    if not _is_open(draft, member.member_id, partition):
+        return True
+    place = draft.place(member.member_id, partition)
+    return _waits_in_poll(draft, member.member_id) and place is not None and place.settled == place.delivered
+
+
+def _is_open(draft: Draft, member_id: str, partition: TopicPartition) -> bool:
+    """Whether something that was delivered from it is not committed."""
+    place = draft.place(member_id, partition)
+    if place is None:
+        return False
+    return place.leaves_open(draft.committed(place.topic_id, partition.partition) or 0)
+
+
+def _waits_in_poll(draft: Draft, member_id: str) -> bool:
+    """It came back for more, and waits: it is done with what it was given, unless it says that itself."""
+    presence = draft.presence(member_id)
+    until_ms = presence.polling_until_ms
+    return not presence.keeps and until_ms is not None and until_ms > draft.now_ms
+
+
+def _subscriber(draft: Draft, member: MemberRecord) -> Subscriber:
+    return Subscriber(
+        member.member_id,
+        subscribed_topics(draft, member),
+        member.options.group_instance_id,
+        _target(draft, member.member_id) or frozenset(),
+    )
+
+
+def _target(draft: Draft, member_id: str) -> frozenset[TopicPartition] | None:
+    held = draft.holding(member_id)
+    return None if held is None else held.target
+
+
+def _keep_topics(draft: Draft, subscribers: Sequence[Subscriber]) -> bool:
+    """A topic that is another than before, or is gone, loses its owners at once, as there is nothing to commit of it.
+
+    Answers whether there was one.
+    """
+    present = frozenset[str]().union(*(subscriber.topics for subscriber in subscribers))
+    topics = {name: draft.cluster.topics[name] for name in present}
+    anew = False
+    for name, known in draft.topics.items():
+        current = draft.cluster.get(name)
+        if current is None or current.topic_id != known.topic_id:
+            anew = True
+            for number in range(known.partitions):
+                partition = TopicPartition(name, number)
+                if (owner := draft.owner(partition)) is not None:
+                    draft.take(owner, partition)
+    group = draft.group.name
+    draft.put_topics(
+        {
+            name: TopicRecord(group=group, topic=name, topic_id=topic.topic_id, partitions=topic.partitions)
+            for name, topic in topics.items()
+        }
+    )
+    return anew
+
+
+def _assign(
+    draft: Draft, members: Sequence[MemberRecord], subscribers: Sequence[Subscriber], *, strict: bool
+) -> Assignment:
+    partitions = {name: topic.partitions for name, topic in draft.topics.items()}
+    try:
+        return assignor_named(choose_assignor(members), draft.cluster.custom_assignors)(subscribers, partitions)
+    except LakelogError:
+        if strict:
+            raise
+        return assignor_named(FALLBACK)(subscribers, partitions)
+
+
+def choose_assignor(members: Sequence[MemberRecord]) -> str:
+    """The one that most members prefer, among those that all of them take if there is such a one; as in Kafka."""
+    wishes = [member.options.partition_assignment_strategy for member in members]
+    if not wishes:
+        return FALLBACK
+    shared = set(wishes[0]).intersection(*wishes[1:])
+    votes = Counter(next((name for name in wish if name in shared), wish[0]) for wish in wishes)
+    return min(votes, key=lambda name: (-votes[name], name))
+
+
+def _revoke_lost(draft: Draft, member: MemberRecord) -> None:
+    held = draft.holding(member.member_id)
+    if held is None:
+        return
+    lost = [partition for partition in held.assigned if partition not in held.target]
+    waits: list[TopicPartition] = []
+    for partition in lost:
+        if is_done(draft, member, partition):
+            release(draft, member, partition, came_back=_waits_in_poll(draft, member.member_id))
+        else:
+            waits.append(partition)
+    draft.revoke(member.member_id, waits, draft.now_ms + member.options.rebalance_timeout_ms)

@@ -1,0 +1,1 @@
+"""Values of consumer groups: records, options, errors, assignments. Pure."""

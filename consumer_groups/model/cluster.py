@@ -1,0 +1,74 @@
+"""What a group sees of the log: its topics, their partitions, and how far each goes.
+
+It is handed in with every decision that needs it. It must not know how a log is asked. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer_groups.model.assignment import TopicPartition
+from delta_log.types import PartitionOffsets
+
+INTERNAL = "__"
+
+
+class Topic(NamedTuple):
+    """`topic_id` tells a topic from the next one of its name."""
+
+    name: str
+    topic_id: str
+    partitions: int
+
+
+class Offsets(Protocol):
+    """A mapping, or whatever asks the log when it is asked; None where a partition is not there or cannot be read."""
+
+    def get(self, key: TopicPartition, /) -> PartitionOffsets | None: ...
+
+
+class PatternError(ValueError):
+    """The text is no regular expression."""
+
+
+class Cluster:
+    """The topics there are. Made anew when one comes, goes or grows; asking it for a pattern twice costs once."""
+
+    def __init__(self, topics: Iterable[Topic], custom_assignors: Collection[str] = ()) -> None:
+        self.topics = {topic.name: topic for topic in topics}
+        self.custom_assignors = frozenset(custom_assignors)
+        self.partitions = sum(topic.partitions for topic in self.topics.values())
+        self._matching: dict[str, frozenset[str]] = {}
+
+    def get(self, name: str) -> Topic | None:
+        return self.topics.get(name)
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        return frozenset(topic.topic_id for topic in self.topics.values())
+
+    def matched(self, pattern: str) -> frozenset[str] | None:
+        """None where nobody has asked yet."""
+        return self._matching.get(pattern)
+
+    def matching(self, pattern: str) -> frozenset[str]:
+        """The topics whose whole name matches; internal ones never do."""
+        found = self._matching.get(pattern)
+        if found is None:
+            found = self._matching[pattern] = match_names(pattern, self.topics)
+        return found
+
+
+def match_names(pattern: str, names: Iterable[str]) -> frozenset[str]:
+    """RE2 decides, in a time that grows with the names only: no pattern of a stranger's can hold the server up."""
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)  # alone first: `a)|(b` is valid only between parentheses
+        given = pa.array([name for name in names if not name.startswith(INTERNAL)], pa.string())
+        return frozenset(given.filter(pc.match_substring_regex(given, rf"\A(?:{pattern})\z")).to_pylist())
+    except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+        raise PatternError(str(error).removeprefix("Invalid regular expression: ")) from error

@@ -1,0 +1,1 @@
+"""The state of a group, and how a record changes it. Pure."""
