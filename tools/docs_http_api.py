@@ -15,16 +15,16 @@ from pathlib import Path
 from marked_page import keep_current, put_between
 
 from delta_log import Log
-from ingest_api.app import list_operations
-from ingest_api.bodies import Bodies
-from ingest_api.openapi import ERRORS
-from ingest_api.opening import close_groups, open_groups
-from ingest_api.operations import Operation
-from ingest_api.parameters import Parameter
-from ingest_api.read_room import ReadRoom
-from ingest_api.settings import ServerSettings
-from ingest_api.tier import Tier
-from ingest_api.watch import Watch
+from ingest_api.config.settings import ServerSettings
+from ingest_api.server.app import list_operations
+from ingest_api.server.open import close_groups, open_groups
+from ingest_api.web.body_reader import Bodies
+from ingest_api.web.context import Tier
+from ingest_api.web.counters import Watch
+from ingest_api.web.openapi import ERRORS
+from ingest_api.web.parameters import Parameter
+from ingest_api.web.read_budget import ReadRoom
+from ingest_api.web.route_spec import Operation
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "http-api.md"
 BEGIN, END = "<!-- tables: begin (tools/docs_http_api.py) -->", "<!-- tables: end -->"

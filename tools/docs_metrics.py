@@ -12,7 +12,7 @@ from pathlib import Path
 
 from marked_page import keep_current, put_between
 
-from ingest_api.metric_names import METRICS, MetricName
+from ingest_api.observe.metric_names import METRICS, MetricName
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
 #: The sections of the page by how the names in them begin; what begins otherwise is of the log.

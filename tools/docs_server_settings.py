@@ -14,8 +14,8 @@ from pathlib import Path
 
 from marked_page import keep_current, put_between
 
-from ingest_api.settings import GROUPS, SETTINGS, Setting
-from ingest_api.settings_sources import toml_key, toml_value
+from ingest_api.config.settings import GROUPS, SETTINGS, Setting
+from ingest_api.config.sources import toml_key, toml_value
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "server-settings.md"

@@ -23,14 +23,14 @@ from lakelog.terminal.exits import CALLED_WRONGLY, Failure
 from lakelog.terminal.streams import standard_input
 
 if TYPE_CHECKING:
-    from ingest_api.settings import ServerSettings, Setting
-    from ingest_api.settings_sources import Chosen
+    from ingest_api.config.settings import ServerSettings, Setting
+    from ingest_api.config.sources import Chosen
 
 _CURE: Final = "`lakelog serve --help` says what may be given"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from ingest_api.settings import GROUPS, SETTINGS
+    from ingest_api.config.settings import GROUPS, SETTINGS
 
     parser.usage = "lakelog serve [--data PLACE] [--host HOST] [--port PORT] [--config FILE] [--memory] [option ...]"
     parser.description = (
@@ -55,14 +55,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ingest_api.settings import UnusableSetting
+    from ingest_api.config.settings import UnusableSetting
 
     try:
         chosen = _choose(args)
     except UnusableSetting as error:
         raise Failure(str(error), _CURE, exit_code=CALLED_WRONGLY) from None
     if args.check_config:
-        from ingest_api.settings_sources import show
+        from ingest_api.config.sources import show
 
         print(show(chosen))
         return 0
@@ -87,8 +87,8 @@ def _add_option(section: Any, setting: Setting) -> None:
 
 
 def _choose(args: argparse.Namespace) -> Chosen:
-    from ingest_api.settings import SETTINGS, UnusableSetting
-    from ingest_api.settings_sources import choose_settings
+    from ingest_api.config.settings import SETTINGS, UnusableSetting
+    from ingest_api.config.sources import choose_settings
 
     given = vars(args)
     options = {setting.name: given[setting.name] for setting in SETTINGS if setting.name in given}
@@ -111,10 +111,10 @@ def _stop_with_stdin() -> None:
 
 
 def _serve(settings: ServerSettings) -> int:
-    from ingest_api.app import create_app
-    from ingest_api.listening import CannotListen
-    from ingest_api.logs import logging_to
-    from ingest_api.running import serve
+    from ingest_api.observe.log_writer import logging_to
+    from ingest_api.server.app import create_app
+    from ingest_api.server.listener import CannotListen
+    from ingest_api.server.server import serve
 
     with logging_to(sys.stderr, log_format=settings.log_format, level=settings.log_level):
         try:

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ingest_api.wire import faults
-from ingest_api.wire.faults import Fault
+from ingest_api.http1 import rejections as faults
+from ingest_api.http1.rejections import Fault
 from tests.support.conformance import Conformance
 from tests.support.serving import Server, serving
 

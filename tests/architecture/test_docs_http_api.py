@@ -8,12 +8,12 @@ from types import ModuleType
 
 import pytest
 
-from ingest_api.app import EXPOSED
-from ingest_api.errors import TABLE
-from ingest_api.media import Format
-from ingest_api.openapi import ERRORS
-from ingest_api.operations import Operation
-from ingest_api.settings import SETTINGS, Setting
+from ingest_api.config.settings import SETTINGS, Setting
+from ingest_api.server.app import EXPOSED
+from ingest_api.web.errors import TABLE
+from ingest_api.web.negotiation import Format
+from ingest_api.web.openapi import ERRORS
+from ingest_api.web.route_spec import Operation
 from tests.architecture.project_files import ROOT, load_tool
 
 #: Settings of connections that limit nothing.

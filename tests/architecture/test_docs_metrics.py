@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
-from ingest_api.group_metrics import MOST_GROUPS, MOST_PARTITIONS
-from ingest_api.metric_names import METRICS, MetricName
-from ingest_api.watch import MOST_TOPICS
+from ingest_api.observe.group_metrics import MOST_GROUPS, MOST_PARTITIONS
+from ingest_api.observe.metric_names import METRICS, MetricName
+from ingest_api.web.counters import MOST_TOPICS
 from tests.architecture.project_files import ROOT, load_tool
 
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from ingest_api.settings import SETTINGS, ServerSettings, Setting
-from ingest_api.settings_sources import NOT_OURS, choose_settings, toml_key
+from ingest_api.config.settings import SETTINGS, ServerSettings, Setting
+from ingest_api.config.sources import NOT_OURS, choose_settings, toml_key
 from lakelog.commands.serve import configure
 from tests.architecture.project_files import list_files, load_tool
 

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from ingest_api.app import list_operations
-from ingest_api.call import Call, Reply
-from ingest_api.operations import Operation
+from ingest_api.server.app import list_operations
+from ingest_api.web.request import Call, Reply
+from ingest_api.web.route_spec import Operation
 from tests.support.http_app import HttpApp, error_code
 
 PAGE = "https://shop.example"

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingest_api.metric_names import METRICS
+from ingest_api.observe.metric_names import METRICS
 from lakelog import Consumer
 from tests.architecture.project_files import ROOT, load_tool
 from tests.support.promql import grouping_labels, metrics_in, selectors_in

@@ -8,7 +8,7 @@ import pytest
 
 from delta_log import Log, Record
 from delta_log.errors import OffsetOutOfRange, UnknownTopic
-from ingest_api.follow_turns import TURN_BYTES, Following
+from ingest_api.routes.records.follow_cursor import TURN_BYTES, Following
 from tests.support.http_app import HttpApp
 
 

@@ -12,7 +12,8 @@ from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.records import OffsetRecord
 from consumer_groups.state.state import Groups
 from delta_log.clocks import wall_clock_ms
-from ingest_api import group_metrics, routes_operations
+from ingest_api.observe import group_metrics
+from ingest_api.observe import health as routes_operations
 from tests.support.group_calls import HOSTILE, commit, join, leave, more, orders, poll
 from tests.support.http_app import HttpApp
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from ingest_api.door import UNKNOWN_HOST
+from ingest_api.web.admission import UNKNOWN_HOST
 from tests.support.every_route import ask, cluster_of, code_of, every_operation, path_of
 from tests.support.raw_http import Answer, RawClient
 from tests.support.serving import Server, serving

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from ingest_api.app import list_operations
-from ingest_api.openapi import document
-from ingest_api.operations import Content, Operation, Says
-from ingest_api.parameters import Clamped, Flag, OneOfKinds, Parameter, Text, Whole, Words
+from ingest_api.server.app import list_operations
+from ingest_api.web.openapi import document
+from ingest_api.web.parameters import Clamped, Flag, OneOfKinds, Parameter, Text, Whole, Words
+from ingest_api.web.route_spec import Content, Operation, Says
 from tests.support.conformance import Conformance
 from tests.support.http_app import HttpApp
 

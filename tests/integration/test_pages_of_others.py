@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
-from ingest_api.door import UNTYPED
-from ingest_api.operations import Operation
-from ingest_api.pages_of_others import FOREIGN_PAGE
+from ingest_api.web.admission import UNTYPED
+from ingest_api.web.cross_site import FOREIGN_PAGE
+from ingest_api.web.route_spec import Operation
 from tests.support.every_route import ask, cluster_of, code_of, every_operation, path_of, read_everything
 from tests.support.raw_http import RawClient
 from tests.support.serving import Server, serving

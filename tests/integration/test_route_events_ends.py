@@ -8,7 +8,7 @@ import json
 import pytest
 
 from delta_log import Record
-from ingest_api import fetch_plan, follow
+from ingest_api.routes.records import fetch_plan, follow
 from tests.support.asgi_call import soon
 from tests.support.following import ALL, Stream, append
 from tests.support.http_app import HttpApp

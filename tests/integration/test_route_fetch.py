@@ -152,7 +152,7 @@ def test_readers_share_the_room_and_each_is_given_some(http_place: Any):
 
 
 def test_a_large_answer_is_made_as_its_reader_takes_it(orders: HttpApp, monkeypatch: pytest.MonkeyPatch):
-    from ingest_api.formats_out.ndjson import LineWriter
+    from ingest_api.formats.encode.ndjson import LineWriter
 
     made: list[int] = []
     whole = LineWriter.rows

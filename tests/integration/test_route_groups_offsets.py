@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest_api.groups import native_reset
+from ingest_api.routes.groups import native_reset
 from tests.support.group_calls import assign, commit, join, leave, orders, poll
 from tests.support.http_app import HttpApp, error_code
 

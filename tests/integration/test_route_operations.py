@@ -15,12 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from delta_log import ProducerStamp, Record
 from delta_log.errors import NotOwner, StorageRefused, TopicClosed
-from ingest_api.access_log import AccessLog
-from ingest_api.metric_names import METRICS
-from ingest_api.metrics import OTHERS
-from ingest_api.routes_operations import place_of
-from ingest_api.settings import ServerSettings
-from ingest_api.wire.counts import WireCounts
+from ingest_api.config.settings import ServerSettings
+from ingest_api.http1.counts import WireCounts
+from ingest_api.observe.health import place_of
+from ingest_api.observe.metric_names import METRICS
+from ingest_api.observe.metrics import OTHERS
+from ingest_api.web.access_log import AccessLog
 from tests.support.http_app import HttpApp, error_code
 from tests.support.logs import NOW, Place, damage_next_commit, eventually, hold_tables
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from delta_log import Record
-from ingest_api import fetch_plan
+from ingest_api.routes.records import fetch_plan
 from tests.support.asgi_call import AsgiCall, soon
 from tests.support.http_app import HttpApp, error_code
 from tests.support.logs import NOW

@@ -22,12 +22,13 @@ import uvloop
 
 from delta_log import Log
 from delta_log.errors import RootInUse, StorageRefused
-from ingest_api import opening, running
-from ingest_api.call import json_reply, send_reply
-from ingest_api.listening import CannotListen, listen, url_of
-from ingest_api.running import DONE, FAILED, FORCED, Serving
-from ingest_api.settings import ServerSettings
-from ingest_api.tier import Tier
+from ingest_api.config.settings import ServerSettings
+from ingest_api.server import open as opening
+from ingest_api.server import server as running
+from ingest_api.server.listener import CannotListen, listen, url_of
+from ingest_api.server.server import DONE, FAILED, FORCED, Serving
+from ingest_api.web.context import Tier
+from ingest_api.web.request import json_reply, send_reply
 
 DEADLINE_S = 60.0
 Act = Callable[[Tier], Awaitable[None]]

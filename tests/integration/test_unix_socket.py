@@ -16,8 +16,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from ingest_api.settings import UnusableSetting
-from ingest_api.settings_sources import choose_settings
+from ingest_api.config.settings import UnusableSetting
+from ingest_api.config.sources import choose_settings
 from lakelog import Admin, AsyncProducer, Consumer, Producer
 from lakelog.cli import main
 from lakelog.transport.addresses import client_options

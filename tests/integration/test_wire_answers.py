@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from ingest_api.wire.asgi import AT_ONCE
+from ingest_api.http1.asgi import AT_ONCE
 from tests.support.raw_http import GET, OLD, RawClient
 from tests.support.serving import wait_for
 from tests.support.wire_serving import LOOPS, Recorder, answering, piece, reply, serve, start

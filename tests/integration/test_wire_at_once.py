@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest_api.wire.asgi import AT_ONCE
+from ingest_api.http1.asgi import AT_ONCE
 from tests.support.raw_http import GET
 from tests.support.serving import wait_for
 from tests.support.wire_serving import LOOPS, reply, serve

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from uvicorn.server import ServerState
 
-from ingest_api.wire import WireCounts, WireLimits, protocol_class
+from ingest_api.http1 import WireCounts, WireLimits, protocol_class
 from tests.support.http_streams import cut_streams
 from tests.support.wire_serving import LOOPS, Recorder
 

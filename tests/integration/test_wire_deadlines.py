@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ingest_api.wire import WireLimits
+from ingest_api.http1 import WireLimits
 from tests.support.raw_http import GET
 from tests.support.serving import wait_for
 from tests.support.wire_serving import HASTY, LOOPS, Recorder, fill, reply, serve

@@ -9,7 +9,7 @@ import threading
 import pytest
 import uvicorn
 
-from ingest_api.wire import protocol_class
+from ingest_api.http1 import protocol_class
 from tests.support.raw_http import DEADLINE_S, GET, RawClient
 from tests.support.serving import wait_for
 from tests.support.wire_serving import LOOPS, Recorder, reply, serve

@@ -7,11 +7,11 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest_api.door import Door
-from ingest_api.errors import Refusal
-from ingest_api.hosts import Hosts
-from ingest_api.operations import Content, Operation
-from ingest_api.settings import ServerSettings
+from ingest_api.config.settings import ServerSettings
+from ingest_api.web.admission import Door
+from ingest_api.web.errors import Refusal
+from ingest_api.web.hosts import Hosts
+from ingest_api.web.route_spec import Content, Operation
 
 SETTINGS: Final = ServerSettings(cors_origins=("https://board.example",), advertised_hosts=("lake.example",))
 

@@ -14,9 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from delta_log.types import Record
-from ingest_api.errors import Refusal
-from ingest_api.formats_in import decode_envelope
-from ingest_api.formats_in.envelope import _LARGE
+from ingest_api.formats.decode import decode_envelope
+from ingest_api.formats.decode.envelope import _LARGE
+from ingest_api.web.errors import Refusal
 
 MOST = 60
 LATEST = 253_402_300_799_999

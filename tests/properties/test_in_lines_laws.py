@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from delta_log.arrow_columns import content_bytes, read_columns
 from delta_log.errors import LakelogError
 from delta_log.schema import HEADERS
-from ingest_api.errors import Refusal
-from ingest_api.formats_in import decode_arrow, decode_lines
+from ingest_api.formats.decode import decode_arrow, decode_lines
+from ingest_api.web.errors import Refusal
 from tests.support.hostile_bodies import arrow_stream
 
 values = st.recursive(

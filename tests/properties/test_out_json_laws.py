@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest_api.formats_out import Writer
-from ingest_api.formats_out.envelope import EnvelopeWriter
-from ingest_api.formats_out.events import EventWriter
-from ingest_api.formats_out.json_values import MAX_DEPTH, MAX_DIGITS
-from ingest_api.formats_out.ndjson import LineWriter
+from ingest_api.formats.encode import Writer
+from ingest_api.formats.encode.envelope import EnvelopeWriter
+from ingest_api.formats.encode.events import EventWriter
+from ingest_api.formats.encode.json_values import MAX_DEPTH, MAX_DIGITS
+from ingest_api.formats.encode.ndjson import LineWriter
 from tests.support.fetched_batches import Stored, batch_of, numbered, written
 
 PIECES = [

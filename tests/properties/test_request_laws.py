@@ -16,7 +16,7 @@ from delta_log.rows import RowBlock
 from delta_log.sequences import join_sequences
 from delta_log.topic_config import TopicConfig
 from delta_log.types import ProducerStamp
-from ingest_api.produce_answers import Offsets, Place, offsets_answer
+from ingest_api.routes.records.receipts import Offsets, Place, offsets_answer
 
 PARTITIONS = 4
 HEADERS = st.none() | st.just((("a", b"b"),))

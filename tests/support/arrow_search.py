@@ -30,7 +30,7 @@ from delta_log.rows import ArrowRows, RowBlock, Run, decode_arrow, decode_block,
 from delta_log.topic_config import TopicConfig
 from delta_log.types import ProducerStamp
 from ingest_api import formats_in
-from ingest_api.errors import Refusal
+from ingest_api.web.errors import Refusal
 from lakelog.consume.arrow import read_batches, table_of
 from lakelog.errors import OutcomeUnknown
 from lakelog.foundation.arrow_types import ArrowRefused

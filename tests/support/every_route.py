@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from delta_log import Log
-from ingest_api.app import list_operations
-from ingest_api.operations import Operation
+from ingest_api.server.app import list_operations
+from ingest_api.web.route_spec import Operation
 from tests.support.http_app import HttpApp
 from tests.support.raw_http import Answer, RawClient
 

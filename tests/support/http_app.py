@@ -20,15 +20,15 @@ import httpx
 import pytest
 
 from delta_log import Log
-from ingest_api.app import create_app, list_operations
-from ingest_api.bodies import Bodies
-from ingest_api.openapi import document
-from ingest_api.opening import close_groups, open_groups
-from ingest_api.operations import Operation
-from ingest_api.read_room import ReadRoom
-from ingest_api.settings import ServerSettings
-from ingest_api.tier import Tier
-from ingest_api.watch import Watch
+from ingest_api.config.settings import ServerSettings
+from ingest_api.server.app import create_app, list_operations
+from ingest_api.server.open import close_groups, open_groups
+from ingest_api.web.body_reader import Bodies
+from ingest_api.web.context import Tier
+from ingest_api.web.counters import Watch
+from ingest_api.web.openapi import document
+from ingest_api.web.read_budget import ReadRoom
+from ingest_api.web.route_spec import Operation
 from tests.support.conformance import Conformance
 from tests.support.logs import Place, no_thread_left
 

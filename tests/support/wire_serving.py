@@ -16,7 +16,7 @@ from typing import Any
 import uvloop
 from uvicorn.server import ServerState
 
-from ingest_api.wire import WireCounts, WireLimits, protocol_class
+from ingest_api.http1 import WireCounts, WireLimits, protocol_class
 from tests.support.raw_http import DEADLINE_S, RawClient
 from tests.support.serving import wait_for
 

@@ -20,7 +20,7 @@ from delta_log.parquet import encode_parquet
 from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS, ROW_GROUP
 from delta_log.stores import MemoryStore
 from delta_log.topic_config import ParquetCodec
-from ingest_api.ahead import Ahead, held_at_once
+from ingest_api.formats.encode.prefetch import Ahead, held_at_once
 
 GROUPS = 8
 PATIENCE_S = 20.0

@@ -14,7 +14,7 @@ from benchmarks.http_cases import Case, check_stored
 from benchmarks.http_load import HttpLoad
 from benchmarks.rows import Row, Target, beside, judge, over_turns, percentile, render
 from delta_log.types import Record
-from ingest_api.formats_in import decode_arrow, decode_envelope, decode_lines, decode_octets
+from ingest_api.formats.decode import decode_arrow, decode_envelope, decode_lines, decode_octets
 
 ROOT = Path(__file__).parents[2]
 #: For what hangs: they take a second of a processor or two, and one of them a minute where others take the processors.

@@ -11,10 +11,10 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from ingest_api import bodies as bodies_module
-from ingest_api.bodies import Bodies, ClientGone
-from ingest_api.call import Call
-from ingest_api.errors import Refusal
+from ingest_api.web import body_reader as bodies_module
+from ingest_api.web.body_reader import Bodies, ClientGone
+from ingest_api.web.errors import Refusal
+from ingest_api.web.request import Call
 from tests.support.loops import in_loop
 
 KIB = 1024

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest_api.body_pool import MOST_WAITING, BodyPool, Refused, Room, owner_of
+from ingest_api.web.body_pool import MOST_WAITING, BodyPool, Refused, Room, owner_of
 
 MOST = 1000
 GRACE = 20.0

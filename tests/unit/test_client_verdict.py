@@ -8,8 +8,8 @@ import pytest
 
 from delta_log import errors as log_errors
 from delta_log.errors import LakelogError as LogError
-from ingest_api.errors import Refusal, answer_error, try_again
-from ingest_api.formats_in.faults import refuse_records
+from ingest_api.formats.decode.record_errors import refuse_records
+from ingest_api.web.errors import Refusal, answer_error, try_again
 from lakelog import errors
 from lakelog.errors import ForeignAnswer
 from lakelog.produce.batch import NOWHERE, Place

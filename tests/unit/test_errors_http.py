@@ -9,7 +9,7 @@ import pytest
 
 from delta_log import errors
 from delta_log.errors import LakelogError
-from ingest_api.errors import TABLE, Refusal, answer_error, row_of, try_again
+from ingest_api.web.errors import TABLE, Refusal, answer_error, row_of, try_again
 
 NEVER = {"outcome": "not_attempted"}
 AGAIN = {"retriable": True, "outcome": "not_attempted"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest_api.forwarded import find_address, is_trusted
+from ingest_api.web.forwarded import find_address, is_trusted
 
 
 def base(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest_api.hosts import Hosts, Named, read_host
+from ingest_api.web.hosts import Hosts, Named, read_host
 
 
 def test_a_name_that_is_learnt_later_is_served_from_then_on():

@@ -12,8 +12,8 @@ import pytest
 
 from delta_log.arrow_columns import read_columns
 from delta_log.schema import HEADERS, TIMESTAMP
-from ingest_api.errors import Refusal
-from ingest_api.formats_in import decode_arrow
+from ingest_api.formats.decode import decode_arrow
+from ingest_api.web.errors import Refusal
 from lakelog.foundation.arrow_stream import MOST_DICTIONARIES
 from tests.support.hostile_bodies import arrow_stream, unread_view
 

@@ -9,8 +9,8 @@ import tracemalloc
 import pyarrow as pa
 import pytest
 
-from ingest_api.content_coding import decode_content
-from ingest_api.errors import Refusal
+from ingest_api.web.decompress import decode_content
+from ingest_api.web.errors import Refusal
 
 MOST = 1_000_000
 NOISE = random.Random(7).randbytes(300_000)

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from delta_log.types import Record
-from ingest_api.errors import Refusal
-from ingest_api.formats_in import decode_envelope
-from ingest_api.formats_in.envelope import _LARGE, _decode
-from ingest_api.formats_in.strict_json import SURELY_SHALLOW, find_bad_utf8, is_shallow, outline
+from ingest_api.formats.decode import decode_envelope
+from ingest_api.formats.decode.envelope import _LARGE, _decode
+from ingest_api.formats.decode.strict_json import SURELY_SHALLOW, find_bad_utf8, is_shallow, outline
+from ingest_api.web.errors import Refusal
 
 
 def decode(body: bytes | str, embedded="binary", partition=None, most=1_000) -> list[Record]:

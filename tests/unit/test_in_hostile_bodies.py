@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from ingest_api.errors import Refusal, answer_error
-from ingest_api.formats_in import decode_arrow, decode_envelope, decode_lines, decode_octets
+from ingest_api.formats.decode import decode_arrow, decode_envelope, decode_lines, decode_octets
+from ingest_api.web.errors import Refusal, answer_error
 from tests.support.hostile_bodies import ARROW, BINARY, CASES, JSON, MOST_BYTES, MOST_RECORDS, NDJSON, Hostile
 
 

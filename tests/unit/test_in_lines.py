@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from delta_log.types import Record
-from ingest_api.errors import Refusal
-from ingest_api.formats_in import decode_lines
+from ingest_api.formats.decode import decode_lines
+from ingest_api.web.errors import Refusal
 
 LINES = b'{"id":"k\\u00e9","n":{"x":[1,2.50,{"y":null}],"a/b":1,"m~n":true,"":0}}\n5\n[1,"z"]\n"s"'
 

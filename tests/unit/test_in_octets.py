@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from delta_log.types import Record
-from ingest_api.errors import Refusal
-from ingest_api.formats_in import decode_octets
+from ingest_api.formats.decode import decode_octets
+from ingest_api.web.errors import Refusal
 
 
 def test_the_body_is_the_value_and_nothing_else_is_known():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest_api.v3.json_objects import JsonObjects
+from ingest_api.routes.v3.json_objects import JsonObjects
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='ab"\\{}[]:, \n'),

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from ingest_api import logs
-from ingest_api.log_lines import JsonLines, TextLines
-from ingest_api.logs import LogWriter, logging_to
+from ingest_api.observe import log_writer as logs
+from ingest_api.observe.log_format import JsonLines, TextLines
+from ingest_api.observe.log_writer import LogWriter, logging_to
 from tests.support.logs import DEADLINE_S, eventually
 
 EXAMPLE = logging.getLogger("lakelog.example")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log import Fetched
-from ingest_api.merged_read import read_merged, turns_of
+from ingest_api.routes.records.merged_read import read_merged, turns_of
 
 SIZE = 8
 

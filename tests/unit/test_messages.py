@@ -16,13 +16,13 @@ import pytest
 from consumer_groups.model import errors as group_errors
 from delta_log import errors as log_errors
 from delta_log.errors import LakelogError
-from ingest_api.call import Call
-from ingest_api.errors import TABLE, Refusal, answer_error
-from ingest_api.formats_in.faults import refuse_records
-from ingest_api.groups.polled_formats import _choose
-from ingest_api.json_bodies import check_accepts_json, check_content_type, decode_strict
-from ingest_api.media import Format, plain_media_type, produce_format, read_format
-from ingest_api.v3.storing import explain
+from ingest_api.formats.decode.record_errors import refuse_records
+from ingest_api.routes.groups.poll_formats import _choose
+from ingest_api.routes.v3.storing import explain
+from ingest_api.web.errors import TABLE, Refusal, answer_error
+from ingest_api.web.json_bodies import check_accepts_json, check_content_type, decode_strict
+from ingest_api.web.negotiation import Format, plain_media_type, produce_format, read_format
+from ingest_api.web.request import Call
 
 HOSTILE = "\x00\r\n\x1b[2J\u202e\u2028" + "x" * 100_000
 #: What Python writes of bytes, of what has no text, of its own words, and of its objects.

@@ -14,12 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from delta_log.retention import measure_overdue, plan_retention
 from delta_log.statistics import JOBS, CommitMeter, Histogram, JobMeter, JournalMeter
 from delta_log.types import DataFile
-from ingest_api.access_log import Access, AccessLog, as_record, open_access_log, readable
-from ingest_api.call import Reply
-from ingest_api.metric_names import BUILD, JOURNAL_SECONDS, METRICS, REQUESTS
-from ingest_api.metric_sheet import Sheet
-from ingest_api.readiness import reasons_not_ready
-from ingest_api.watch import Watch
+from ingest_api.observe.exposition import Sheet
+from ingest_api.observe.metric_names import BUILD, JOURNAL_SECONDS, METRICS, REQUESTS
+from ingest_api.observe.readiness import reasons_not_ready
+from ingest_api.web.access_log import Access, AccessLog, as_record, open_access_log, readable
+from ingest_api.web.counters import Watch
+from ingest_api.web.request import Reply
 from tests.support.logs import Clock, eventually
 
 SCOPE = {"method": "GET", "raw_path": b"/topics", "query_string": b"", "client": ("127.0.0.1", 5000)}

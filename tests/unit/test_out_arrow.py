@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from delta_log.schema import HEADERS, TIMESTAMP
-from ingest_api.formats_out.arrow import ArrowWriter
+from ingest_api.formats.encode.arrow import ArrowWriter
 from tests.support.fetched_batches import Stored, batch_of, numbered, written
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from ingest_api.formats_out.envelope import EnvelopeWriter
+from ingest_api.formats.encode.envelope import EnvelopeWriter
 from tests.support.fetched_batches import Stored, batch_of, numbered, written
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ingest_api.errors import Refusal
-from ingest_api.formats_out.events import KEEP_ALIVE, EventWriter, format_event_id, parse_event_id
+from ingest_api.formats.encode.events import KEEP_ALIVE, EventWriter, format_event_id, parse_event_id
+from ingest_api.web.errors import Refusal
 from tests.support.fetched_batches import Stored, batch_of, numbered, written
 
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ingest_api.formats_out import open_writer
-from ingest_api.formats_out.json_values import MAX_DEPTH, MAX_DIGITS
-from ingest_api.formats_out.ndjson import LineWriter
-from ingest_api.media import Format
+from ingest_api.formats.encode import open_writer
+from ingest_api.formats.encode.json_values import MAX_DEPTH, MAX_DIGITS
+from ingest_api.formats.encode.ndjson import LineWriter
+from ingest_api.web.negotiation import Format
 from tests.support.fetched_batches import Stored, batch_of, numbered, written
 
 NESTED = [b"[" * depth + b"]" * depth for depth in (MAX_DEPTH, MAX_DEPTH + 1, 990, 100_000)]

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from ingest_api.errors import Refusal
-from ingest_api.media import FORMATS, Format, plain_media_type, produce_format, read_format
+from ingest_api.web.errors import Refusal
+from ingest_api.web.negotiation import FORMATS, Format, plain_media_type, produce_format, read_format
 
 OFFERED = (Format.BINARY, Format.JSON, Format.NDJSON, Format.ARROW, Format.EVENTS)
 ACCEPTED = (Format.BINARY, Format.JSON, Format.NDJSON, Format.OCTETS, Format.ARROW)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingest_api.errors import Refusal
-from ingest_api.parameters import (
+from ingest_api.web.errors import Refusal
+from ingest_api.web.parameters import (
     INT64_MAX,
     Clamped,
     Flag,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ingest_api.patience import Patience
+from ingest_api.web.request_timeout import Patience
 from tests.support.loops import in_loop
 
 SHORT_S = 0.02

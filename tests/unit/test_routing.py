@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ingest_api.call import Call, Reply
-from ingest_api.operations import Method, Operation
-from ingest_api.routing import RoutingTable
+from ingest_api.web.request import Call, Reply
+from ingest_api.web.route_spec import Method, Operation
+from ingest_api.web.routing import RoutingTable
 
 
 async def act(_: Call) -> Reply:

@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 
 from delta_log import topic_settings
-from ingest_api.settings import SETTINGS, ServerSettings, Setting, UnusableSetting
-from ingest_api.settings_sources import Chosen, choose_settings, show, toml_key, toml_value
+from ingest_api.config.settings import SETTINGS, ServerSettings, Setting, UnusableSetting
+from ingest_api.config.sources import Chosen, choose_settings, show, toml_key, toml_value
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 ALL = pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest_api.formats_in.strict_json import count_octet, may_have_loose_base64
+from ingest_api.formats.decode.strict_json import count_octet, may_have_loose_base64
 
 SOUND = b'{"value":"QQ=="},{"value":"QUI="},{"value":"QUJD"},'
 #: Longer than what a loop decodes itself.

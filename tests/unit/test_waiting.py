@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from ingest_api.closing import Closing
-from ingest_api.waiting import Bell, wait_for_any
+from ingest_api.web.shutdown import Closing
+from ingest_api.web.wakeups import Bell, wait_for_any
 from tests.support.loops import in_loop
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ingest_api.wire import WireLimits
-from ingest_api.wire.deadlines import Phase, Seen, Verdict, Watched, decide_verdict
-from ingest_api.wire.pace import Progress
+from ingest_api.http1 import WireLimits
+from ingest_api.http1.body_rate import Progress
+from ingest_api.http1.deadlines import Phase, Seen, Verdict, Watched, decide_verdict
 
 LIMITS = WireLimits()
 BOUNDED = [

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest_api.wire import WireLimits
-from ingest_api.wire.pace import Arrival, Pace, Progress, TooSlow, decide_pace
+from ingest_api.http1 import WireLimits
+from ingest_api.http1.body_rate import Arrival, Pace, Progress, TooSlow, decide_pace
 
 LIMITS = WireLimits()
 RATE = LIMITS.body_bytes_per_s

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest_api.wire import WireLimits
-from ingest_api.wire.faults import BadRequest
-from ingest_api.wire.reader import RequestReader
+from ingest_api.http1 import WireLimits
+from ingest_api.http1.rejections import BadRequest
+from ingest_api.http1.request_reader import RequestReader
 from tests.support.http_streams import cut, cut_streams, streams
 
 LIMITS = WireLimits()

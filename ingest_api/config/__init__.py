@@ -1,0 +1,1 @@
+"""Settings of the server: names, defaults, checks, and where they come from."""

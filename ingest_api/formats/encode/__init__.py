@@ -1,0 +1,52 @@
+"""What a read looks like on the wire: one writer for each format, from Arrow batches to bytes. Pure.
+
+A writer is used for one answer: `start()`, then `rows(…)` for each fetch, of any partition, then `end()`; what they
+give, put together, is the body. It comes in pieces so small that no one call holds the interpreter for long and no
+answer is ever built whole. A record that does not decode never fails a read: each format says how it shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from ingest_api.formats.encode.arrow import ArrowWriter
+from ingest_api.formats.encode.envelope import EnvelopeWriter
+from ingest_api.formats.encode.events import EventWriter
+from ingest_api.formats.encode.json_values import Decode
+from ingest_api.formats.encode.ndjson import LineWriter
+from ingest_api.web.negotiation import Format
+
+
+class Writer(Protocol):
+    """One answer in one format."""
+
+    @property
+    def content_type(self) -> bytes: ...
+    def start(self) -> bytes: ...
+    def rows(self, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes] | Iterator[memoryview]: ...
+    def end(self) -> bytes: ...
+
+
+def open_writer(
+    media: Format, topic: str, *, decode: Decode = "auto", positions: Mapping[int, int] | None = None
+) -> Writer:
+    """The writer of a format. `decode` is for lines and events; `positions` for events: where each partition begins."""
+    match media:
+        case Format.BINARY:
+            return EnvelopeWriter(topic, "binary")
+        case Format.JSON:
+            return EnvelopeWriter(topic, "json")
+        case Format.NDJSON:
+            return LineWriter(decode)
+        case Format.ARROW:
+            return ArrowWriter()
+        case Format.EVENTS:
+            return EventWriter(positions or {}, decode)
+        case Format.OCTETS:
+            raise ValueError("records are not read as one body of octets")
+
+
+__all__ = ["Decode", "Writer", "open_writer"]

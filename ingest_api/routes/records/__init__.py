@@ -1,0 +1,1 @@
+"""Records: produce, fetch, follow, and the ids of producers."""

@@ -1,0 +1,40 @@
+"""Making a topic when somebody produces to it, where the server may. Knows what a new topic demands of a record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from delta_log import ProducerStamp, Record
+from delta_log.errors import TopicExists
+from delta_log.record_rules import Rules
+from delta_log.request import prepare_arrow, prepare_records
+from delta_log.topic_config import TopicConfig
+from ingest_api.config.settings import ServerSettings
+from ingest_api.web.context import Tier
+
+
+async def make_topic_for(
+    tier: Tier, topic: str, given: Sequence[Record] | pa.Table, stamp: ProducerStamp | None
+) -> None:
+    """A topic that is not there; what it could not take is refused before it is made."""
+    await tier.in_thread(check_for_new_topic, tier.settings, topic, given, stamp)
+    try:
+        await tier.change_topics(tier.log.create_topic, topic, tier.settings.default_partitions)
+    except TopicExists as error:  # somebody else may make it at the same time
+        if error.existing != topic:
+            raise
+
+
+def check_for_new_topic(
+    settings: ServerSettings, topic: str, given: Sequence[Record] | pa.Table, stamp: ProducerStamp | None
+) -> None:
+    config = TopicConfig.of({}, server_defaults=settings.topic_defaults)
+    rules = Rules.of(topic, settings.default_partitions, config)
+    now_ms = int(time.time() * 1000)
+    if isinstance(given, pa.Table):
+        prepare_arrow(rules, given, first_null=0, now_ms=now_ms, stamp=stamp)
+    else:
+        prepare_records(rules, given, first_null=0, now_ms=now_ms, stamp=stamp)

@@ -1,0 +1,48 @@
+"""What was answered before it is durable: kept within bounds, seen to the end, and counted when it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from delta_log import Appended
+from ingest_api.web.errors import try_again
+
+_log = logging.getLogger("lakelog.http")
+#: What a request takes beside its body.
+_REQUEST_BYTES: Final = 1024
+
+
+class Accepted:
+    """Used by the loop alone. `held` is about what the requests under way take in memory."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._under_way: set[asyncio.Task[Appended]] = set()
+        self.held = 0
+
+    def check_room(self) -> None:
+        """Who is answered at once can send faster than a disk writes."""
+        if self.held >= self._most:
+            raise try_again("too many records wait to be stored; try again", code=50309)
+
+    def store(self, storing: Coroutine[Any, Any, Appended], size: int, stored: Callable[[], None]) -> None:
+        """Have `storing` done some time; `stored` is called once it is."""
+        task = asyncio.create_task(storing)
+        self._under_way.add(task)
+        self.held += size + _REQUEST_BYTES
+
+        def settle(task: asyncio.Task[Appended]) -> None:
+            self._under_way.discard(task)
+            self.held -= size + _REQUEST_BYTES
+            if task.cancelled():
+                return
+            error = task.exception()
+            if error is None:
+                stored()
+            else:
+                _log.warning("records that were accepted with acks=0 were lost: %s", error)
+
+        task.add_done_callback(settle)

@@ -1,0 +1,1 @@
+"""Topics: make, describe, delete."""

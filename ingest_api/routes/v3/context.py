@@ -1,0 +1,95 @@
+"""What all routes of v3 have in common: the cluster that they are about, and Confluent's codes for what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from consumer_groups.model.errors import UnknownGroup
+from delta_log.errors import InvalidRequest, RecordTooLarge, UnknownPartition, UnknownTopic
+from delta_log.quoting import quoted
+from ingest_api.routes.v3.shapes import View
+from ingest_api.web.context import Tier
+from ingest_api.web.errors import UNKNOWN_PARTITION, Refusal, row_of
+from ingest_api.web.forwarded import address_of
+from ingest_api.web.json_bodies import check_accepts_json
+from ingest_api.web.request import Call, Reply
+from ingest_api.web.route_spec import Content, Method, Operation, Says
+
+CLUSTER: Final = "/v3/clusters/{cluster}"
+BAD_REQUEST: Final = 40002
+UNKNOWN_TOPIC: Final = 40403
+#: How the log begins its sentence about the only record of a request.
+_ONLY: Final = "record 0: "
+
+Act = Callable[[Call, View], Awaitable[Reply]]
+
+
+def answers(shape: Any, doc: str, status: int = 200, **headers: str) -> Says:
+    return Says(status, doc, Content({"application/json": shape}), headers)
+
+
+def takes(shape: Any, doc: str = "") -> Content:
+    return Content({"application/json": shape}, doc=doc)
+
+
+def route(
+    tier: Tier,
+    method: Method,
+    path: str,
+    name: str,
+    summary: str,
+    act: Act,
+    says: Says | tuple[Says, ...],
+    body: Content | None = None,
+) -> Operation:
+    """A route of v3. Whatever it is about, there may be no such cluster, topic or partition."""
+    refuses = (404,) if "{" in path else ()
+    guarded = _guarded(tier, act)
+    said = says if isinstance(says, tuple) else (says,)
+    return Operation(method, path, f"v3_{name}", summary, guarded, "v3", said, body=body, refuses=refuses)
+
+
+def reading(tier: Tier, path: str, name: str, summary: str, act: Act, says: Says) -> Operation:
+    """A route that changes nothing."""
+    return replace(route(tier, "GET", path, name, summary, act, says), reads=True)
+
+
+def translate(error: InvalidRequest) -> Refusal:
+    """An error of the log as Confluent has it."""
+    if isinstance(error, UnknownTopic):
+        return Refusal(404, str(error), code=UNKNOWN_TOPIC)
+    if isinstance(error, UnknownPartition):
+        return Refusal(404, str(error), code=UNKNOWN_PARTITION)
+    if isinstance(error, UnknownGroup):
+        return Refusal(404, str(error), code=row_of(error).code)
+    if isinstance(error, RecordTooLarge):
+        what = f"the record has {error.size} bytes, more than max.message.bytes={error.limit}"
+        return Refusal(400, what, code=BAD_REQUEST)
+    return Refusal(400, str(error).removeprefix(_ONLY), code=BAD_REQUEST)
+
+
+def bad_request(message: str) -> Refusal:
+    return Refusal(400, message, code=BAD_REQUEST)
+
+
+def view_of(tier: Tier, call: Call) -> View:
+    return View(
+        address_of(call.scope, tier.settings.trusted_proxies).base, tier.log.cluster_id, tier.settings.broker_id
+    )
+
+
+def _guarded(tier: Tier, act: Act) -> Callable[[Call], Awaitable[Reply]]:
+    async def guarded(call: Call) -> Reply:
+        call.query(())
+        check_accepts_json(call)
+        cluster = call.path.get("cluster")
+        if cluster is not None and cluster != tier.log.cluster_id:
+            raise Refusal(404, f"there is no cluster {quoted(cluster)}")
+        try:
+            return await act(call, view_of(tier, call))
+        except InvalidRequest as error:
+            raise translate(error) from error
+
+    return guarded

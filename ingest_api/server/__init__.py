@@ -1,0 +1,1 @@
+"""The server process: listeners, opening, the app, draining."""

@@ -1,0 +1,151 @@
+"""The app: every operation behind one door.
+
+All are declared as `Operation`s, from which the routing table and the OpenAPI document are made. They are plain ASGI
+inside the FastAPI app, whose layers would cost more than most of them do. What the table does not find goes through
+FastAPI to the same edge: HEAD, and what there is not. Nothing is answered beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import CoroutineType
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Match, Route
+
+from ingest_api import v3
+from ingest_api.http1.asgi import App
+from ingest_api.observe import health as routes_operations
+from ingest_api.routes.groups import consumers, native
+from ingest_api.routes.pages import pages as routes_pages
+from ingest_api.routes.records import batches as routes_batches
+from ingest_api.routes.records import produce_operations, read_operations
+from ingest_api.routes.records import producers as routes_producers
+from ingest_api.routes.topics import topics as routes_topics
+from ingest_api.routes.transactions import transactions as routes_transactions
+from ingest_api.server.own_names import look_up_own_names, own_names
+from ingest_api.web.admission import Door
+from ingest_api.web.context import Tier
+from ingest_api.web.dispatch import Edge
+from ingest_api.web.errors import Refusal
+from ingest_api.web.hosts import Hosts
+from ingest_api.web.request import Call, Receive, Reply, Scope, Send
+from ingest_api.web.route_spec import Operation
+from ingest_api.web.routing import RoutingTable
+
+#: What a page's script may read of an answer, beside what it always may.
+EXPOSED: Final = (
+    "ETag",
+    "Lakelog-Answer",
+    "Lakelog-End-Offset",
+    "Lakelog-Generation",
+    "Lakelog-Last-Try",
+    "Lakelog-Log-Start-Offset",
+    "Lakelog-Next-Offset",
+    "Lakelog-Next-Offsets",
+    "Lakelog-Table-Version",
+    "Lakelog-Topic-Id",
+    "Retry-After",
+    "X-Request-Id",
+)
+
+
+def create_app(tier: Tier) -> App:
+    """The HTTP tier over an open log."""
+    settings = tier.settings
+    hosts = Hosts((*own_names(), settings.host), settings.advertised_hosts)
+    look_up_own_names(hosts.learn)
+    door = Door(settings, hosts)
+    app = TierApp(list_operations(tier), Edge(tier.bodies, tier.watch, door))
+    return _Cors(app, door, settings.cors_origins) if settings.cors_origins else app
+
+
+def list_operations(tier: Tier) -> list[Operation]:
+    """Every route there is."""
+    records = (produce_operations, read_operations, routes_topics, routes_batches, routes_producers)
+    modules = (*records, routes_transactions, consumers, native, routes_operations, v3)
+    described = [operation for module in modules for operation in module.operations(tier)]
+    return [*described, *routes_pages.operations(described)]
+
+
+class TierApp(FastAPI):
+    """FastAPI with the routing table in front."""
+
+    def __init__(self, operations: Sequence[Operation], edge: Edge) -> None:
+        super().__init__(title="lakelog", openapi_url=None, redirect_slashes=False)  # it has no page of its own
+        self._edge = edge
+        self._table = RoutingTable(operations)
+        for operation in operations:
+            self.add_route(operation.path, self._endpoint(operation), [operation.method], include_in_schema=False)
+        self.add_exception_handler(HTTPException, self._refuse)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> CoroutineType[Any, Any, None]:
+        if scope["type"] == "http":
+            raw: bytes = scope["raw_path"]
+            if len(raw) > 1 and raw.endswith(b"/"):
+                raw = raw[:-1]
+            if b"%3" in raw:  # a colon means the same either way
+                raw = raw.replace(b"%3A", b":").replace(b"%3a", b":")
+            found = self._table.find(scope["method"], raw)
+            if found is not None:
+                return self._edge.perform(found.operation, found.path, scope, receive, send)
+            scope["path"] = raw.decode("latin-1")  # still encoded: what is between two slashes stays there
+        return super().__call__(scope, receive, send)
+
+    def _endpoint(self, operation: Operation) -> Any:
+        async def endpoint(request: Request) -> Response:
+            return _Performed(self._edge, operation, {k: v.encode() for k, v in request.path_params.items()})
+
+        return endpoint
+
+    async def _refuse(self, request: Request, _error: Exception) -> Response:
+        """No route of that path, or none of that method."""
+        scope = request.scope
+        methods = {
+            method
+            for route in self.routes
+            if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE
+            for method in route.methods or ()
+        }
+        return _Performed(self._edge, _no_route(scope["path"], sorted(methods)), {})
+
+
+class _Cors(CORSMiddleware):
+    """Answers the browsers of pages that may call; those who ask under another server's name are answered as it is."""
+
+    def __init__(self, app: TierApp, door: Door, origins: Sequence[str]) -> None:
+        super().__init__(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED, max_age=3600)
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "OPTIONS" and not self._door.serves(scope):
+            await self.app(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+class _Performed(Response):
+    """An operation as what FastAPI calls to answer."""
+
+    def __init__(self, edge: Edge, operation: Operation, path: Mapping[str, bytes]) -> None:
+        self._edge, self._operation, self._path = edge, operation, path
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._edge.perform(self._operation, self._path, scope, receive, send)
+
+
+def _no_route(path: str, methods: Sequence[str]) -> Operation:
+    """What answers where there is no route, or not with that method."""
+
+    async def act(call: Call) -> Reply:
+        if not methods:
+            raise Refusal(404, "there is no such route; /docs shows those that there are")
+        refusal = Refusal(405, f"this route has {', '.join(methods)}, and not {call.method}")
+        refusal.headers.append((b"allow", ", ".join(methods).encode()))
+        raise refusal
+
+    return Operation("GET", path, "no_route", "Refuse what there is not", act, "operations", (), reads=True)

@@ -1,0 +1,77 @@
+"""What the routes share: the log, the settings, and the bounds on what is in memory. Made once, passed to all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, ParamSpec, TypeVar
+
+from consumer_groups.coordinator.coordinator import Coordinator
+from delta_log import Log
+from delta_log.errors import OutcomeUnknown
+from ingest_api.config.settings import ServerSettings
+from ingest_api.web.body_reader import Bodies
+from ingest_api.web.counters import Watch
+from ingest_api.web.read_budget import ReadRoom
+from ingest_api.web.shutdown import Closing
+from ingest_api.web.wakeups import Bell, End
+
+P = ParamSpec("P")
+T = TypeVar("T")
+#: An answer of more entries takes milliseconds.
+_MANY: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """The parts of a running HTTP tier. `closing` tells those who wait that a stop has begun."""
+
+    log: Log
+    groups: Coordinator
+    settings: ServerSettings
+    bodies: Bodies
+    read_room: ReadRoom
+    watch: Watch
+    threads: Executor
+    closing: Closing = field(default_factory=Closing)
+    bell: Bell = field(default_factory=Bell)
+
+    async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Something that may wait for the disk. It goes on when our patience is over: its outcome is unknown then."""
+        running = asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
+        return await self.in_time(running)
+
+    async def show(self, entries: int, make: Callable[[], T]) -> T:
+        """An answer of so many entries; one of many is made in a thread."""
+        return make() if entries < _MANY else await self.in_thread(make)
+
+    async def change_topics(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make, grow or delete topics. Groups know of it before it returns, and in the end whoever waits for that."""
+        return await self.in_time(asyncio.shield(self._change_topics(lambda: act(*args, **kwargs))))
+
+    async def _change_topics(self, act: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.threads, act)
+        finally:
+            await self.groups.topics_changed()
+
+    async def in_time(self, running: Awaitable[T]) -> T:
+        """What may take as long as a sick disk: when our patience is over, its outcome is unknown."""
+        seconds = self.settings.request_timeout_ms / 1000
+        try:
+            return await asyncio.wait_for(running, seconds)
+        except TimeoutError:
+            raise OutcomeUnknown("the request", f"it took more than {seconds:g} s") from None
+
+    @contextmanager
+    def polling(self, gone: Coroutine[Any, Any, None]) -> Generator[tuple[End, ...]]:
+        """While a reader waits: what else may end that, `gone` being that it went away."""
+        leaving = asyncio.ensure_future(gone)
+        with self.watch.polling:
+            try:
+                yield (leaving, self.closing)
+            finally:
+                leaving.cancel()

@@ -1,0 +1,124 @@
+"""Waiting for records without a timer that looks: whoever appends wakes those who wait, from whatever thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from delta_log import Log
+from ingest_api.web.request import Call
+
+Wake = Callable[[], None]
+
+
+class End(Protocol):
+    """Something that ends a wait: a future, or what can stand for one."""
+
+    def done(self) -> bool: ...
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> None: ...
+    def remove_done_callback(self, fn: Callable[[Any], object], /) -> object: ...
+
+
+class Bell:
+    """Lets threads wake tasks of one loop.
+
+    The loop is called once for all whom one append wakes, as each call costs the thread that appends.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wakes: deque[Wake] = deque()
+        self._called = False
+
+    def hang(self) -> None:
+        """From now on it is the running loop that is called."""
+        self._loop = asyncio.get_running_loop()
+
+    def ring(self, wake: Wake) -> None:
+        """Any thread may call it; `wake` is run by the loop."""
+        self._wakes.append(wake)
+        if not self._called and self._loop is not None:
+            self._called = True
+            self._loop.call_soon_threadsafe(self._wake_all)
+
+    def _wake_all(self) -> None:
+        self._called = False  # before the first: who is not seen here calls again
+        while self._wakes:
+            self._wakes.popleft()()
+
+
+class Alarm:
+    """Wakes one task; `ready` are the partitions that have records for it, or are gone. Used with `with`."""
+
+    def __init__(self, log: Log, topic: str, bell: Bell) -> None:
+        self._log = log
+        self._topic = topic
+        self._bell = bell
+        self._armed: dict[int, Callable[[], None]] = {}
+        self._woken: asyncio.Future[None] | None = None
+        self.ready: set[int] = set()
+        bell.hang()
+
+    def arm(self, partition: int, offset: int) -> None:
+        """Be woken when a record at or behind `offset` is visible, or the partition is gone."""
+
+        def ring() -> None:
+            self._ring(partition)
+
+        self._armed[partition] = self._log.on_records(self._topic, partition, offset, lambda: self._bell.ring(ring))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for cancel in self._armed.values():
+            cancel()
+        self._armed.clear()
+
+    async def wait(self, seconds: float, ends: Iterable[End]) -> None:
+        """Until something is ready, the time is over, or one of `ends` is done."""
+        if self.ready:
+            return
+        self._woken = asyncio.get_running_loop().create_future()
+        try:
+            await wait_for_any(seconds, (self._woken, *ends))
+        finally:
+            self._woken = None
+
+    def _ring(self, partition: int) -> None:
+        self._armed.pop(partition, None)
+        self.ready.add(partition)
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+
+async def wait_for_any(seconds: float, ends: Iterable[End]) -> None:
+    """Until one of `ends` is done, or the time is over. None of them is cancelled, and no result is looked at."""
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+    several = tuple(ends)
+
+    def settle(_end: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = loop.call_later(seconds, settle)
+    try:
+        for end in several:
+            end.add_done_callback(settle)
+        await waiter
+    finally:
+        timer.cancel()
+        for end in several:
+            end.remove_done_callback(settle)
+
+
+async def disconnected(call: Call) -> None:
+    """Returns when the client is gone."""
+    while (await call.receive())["type"] != "http.disconnect":
+        pass
