@@ -16,7 +16,7 @@ from benchmarks.rows import Row, Target, beside, judge, over_turns, percentile
 from benchmarks.sizes import Size
 from benchmarks.topics import PARTITIONS
 from delta_log.log import Log
-from delta_log.types import Record
+from delta_log.model.types import Record
 
 _BLOCK = 50
 _BEST_OF = 1000

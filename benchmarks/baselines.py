@@ -17,11 +17,11 @@ from benchmarks.records import RECORD_BYTES, make_records, to_requests
 from benchmarks.rows import Row, over_turns, percentile
 from benchmarks.sizes import Size
 from benchmarks.topics import PARTITIONS, fill_topic, topic_files
+from delta_log.delta.parquet import encode_parquet
 from delta_log.log import Log
-from delta_log.parquet import encode_parquet
-from delta_log.schema import FILE_SCHEMA, HEADERS, RECORD_COLUMNS, TIMESTAMP
-from delta_log.topic_config import ParquetCodec
-from delta_log.types import Record
+from delta_log.model.schema import FILE_SCHEMA, HEADERS, RECORD_COLUMNS, TIMESTAMP
+from delta_log.model.topic_config import ParquetCodec
+from delta_log.model.types import Record
 
 SMALL, LARGE = 200, 130_000
 PIPELINE = "straight-line pipeline"

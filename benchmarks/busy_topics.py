@@ -14,8 +14,8 @@ from benchmarks.records import make_records
 from benchmarks.rows import Param, Row, Target, judge, percentile
 from benchmarks.sizes import Size
 from delta_log.log import Log
-from delta_log.opening import Settings
-from delta_log.types import Record
+from delta_log.model.types import Record
+from delta_log.startup.open import Settings
 
 _PARTITIONS: Final = 8
 #: So many seconds of the budget may be spent at once: what a while without load has saved.

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from benchmarks.http_load import Requests
 from benchmarks.records import KEY_BYTES, to_arrow, to_requests
-from delta_log.types import Record
+from delta_log.model.types import Record
 
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
 JSON: Final = "application/vnd.kafka.json.v2+json"

@@ -18,8 +18,8 @@ from benchmarks.processes import MB, run_fresh
 from benchmarks.records import make_records
 from benchmarks.rows import Param, Row, Target, beside, judge, over_turns
 from benchmarks.sizes import Size
-from delta_log.schema import ROW_GROUP
-from delta_log.topic_config import ParquetCodec
+from delta_log.model.schema import ROW_GROUP
+from delta_log.model.topic_config import ParquetCodec
 from jobs import compaction
 
 ENGINES: Final = ("local", "spark")

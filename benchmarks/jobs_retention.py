@@ -20,7 +20,7 @@ from benchmarks.jobs_tables import (
 )
 from benchmarks.rows import Row, Target, beside, judge, over_turns
 from benchmarks.sizes import Size
-from delta_log.types import DataFile
+from delta_log.model.types import DataFile
 from jobs import retention
 
 SECONDS: Final = Target("value", "<=", 10.0)

@@ -19,18 +19,18 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.baselines import file_table
-from delta_log.actions import Action, Add, CommitInfo, Txn
-from delta_log.checkpoint import write_checkpoint
-from delta_log.conflicts import TOPIC_ID, Kind
+from delta_log.delta.actions import Action, Add, CommitInfo, Txn
+from delta_log.delta.conflicts import TOPIC_ID, Kind
+from delta_log.delta.parquet import encode_parquet
+from delta_log.delta.snapshot import Snapshot, end_txn
+from delta_log.delta.table import Table
+from delta_log.delta.topic_commits import Author, plan_alteration
+from delta_log.delta.write_checkpoint import write_checkpoint
 from delta_log.log import Log
-from delta_log.parquet import encode_parquet
-from delta_log.schema import TIMESTAMP
-from delta_log.snapshot import Snapshot, end_txn
+from delta_log.model.schema import TIMESTAMP
+from delta_log.model.topic_config import ParquetCodec
+from delta_log.model.types import DataFile, Record
 from delta_log.stores import LocalStore
-from delta_log.table import Table
-from delta_log.topic_config import ParquetCodec
-from delta_log.topic_plans import Author, plan_alteration
-from delta_log.types import DataFile, Record
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 4

@@ -13,9 +13,9 @@ from benchmarks.processes import run_fresh
 from benchmarks.rows import Row, Target, judge, over_turns, percentile
 from benchmarks.sizes import Size
 from delta_log.log import Log
-from delta_log.opening import Settings
+from delta_log.model.types import Record
+from delta_log.startup.open import Settings
 from delta_log.stores.objects import ObjectStore
-from delta_log.types import Record
 from tests.support.s3_server import MISSING, find_server, options_for, s3_serving
 from tests.support.store_proxy import StoreProxy
 

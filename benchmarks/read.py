@@ -15,7 +15,7 @@ from benchmarks.rows import Row, Target, beside, judge, over_turns, percentile
 from benchmarks.sizes import Size
 from benchmarks.topics import PARTITIONS, fill_topic, topic_files
 from delta_log.log import Log
-from delta_log.types import Record
+from delta_log.model.types import Record
 
 _PER_REQUEST = 1_000
 _FETCHED = 500

@@ -8,7 +8,7 @@ from random import Random
 
 import pyarrow as pa
 
-from delta_log.types import Record
+from delta_log.model.types import Record
 
 KEY_BYTES = 16
 VALUE_BYTES = 100

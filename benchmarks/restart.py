@@ -16,10 +16,10 @@ from benchmarks.rows import Row, Target, judge, over_turns
 from benchmarks.sizes import Size
 from benchmarks.topics import PARTITIONS
 from benchmarks.watching import live_of, wait_tabled
+from delta_log.append.group_commit import Limits
 from delta_log.log import Log
-from delta_log.opening import Settings
-from delta_log.types import Record
-from delta_log.writer import Limits
+from delta_log.model.types import Record
+from delta_log.startup.open import Settings
 
 _TASKS = 64
 _UNBOUNDED = 1 << 60

@@ -18,11 +18,11 @@ from benchmarks.rows import Param, Row, Target, beside, judge, percentile
 from benchmarks.sizes import Size
 from benchmarks.topics import PARTITIONS
 from benchmarks.watching import live_of
-from delta_log.compaction import MOST_UNFOLDED
 from delta_log.log import Log
-from delta_log.opening import Settings
-from delta_log.topic_config import TopicConfig
-from delta_log.types import Record
+from delta_log.maintenance.compaction.file_bins import MOST_UNFOLDED
+from delta_log.model.topic_config import TopicConfig
+from delta_log.model.types import Record
+from delta_log.startup.open import Settings
 
 #: What is compared: as many commits at the end as at the beginning.
 _WINDOW: Final = 1_000

@@ -18,7 +18,7 @@ from benchmarks.sizes import Size
 from benchmarks.topics import PARTITIONS
 from benchmarks.watching import Lag, live_of
 from delta_log.log import Log
-from delta_log.types import Record
+from delta_log.model.types import Record
 
 _CALLERS = 4
 _PER_REQUEST = 1_000

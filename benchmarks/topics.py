@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.records import to_arrow, to_requests
 from delta_log.log import Log
-from delta_log.types import Record
+from delta_log.model.types import Record
 
 PARTITIONS = 4
 _PER_REQUEST = 10_000

@@ -15,7 +15,7 @@ from benchmarks.processes import die, run_fresh, run_until_killed
 from benchmarks.rows import Row, Target, judge, over_turns, percentile
 from benchmarks.sizes import Size
 from delta_log.log import Log
-from delta_log.types import Record
+from delta_log.model.types import Record
 
 _PARTITIONS: Final = (1, 10)
 _DECIDED: Final = 1_000

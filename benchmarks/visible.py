@@ -14,7 +14,7 @@ from benchmarks.rows import Row, beside, percentile
 from benchmarks.sizes import Size
 from benchmarks.topics import PARTITIONS
 from delta_log.log import Log
-from delta_log.types import Record
+from delta_log.model.types import Record
 
 _TOPICS = 8
 _BETWEEN_S = 0.15

@@ -7,8 +7,8 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from delta_log.live import Live
 from delta_log.log import Log
+from delta_log.topics.topic_state import Live
 
 _EVERY_S = 0.02
 

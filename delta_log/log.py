@@ -18,29 +18,29 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
-from delta_log.appending import Appending
-from delta_log.catalog import TopicInfo
-from delta_log.clocks import wall_clock_ms
-from delta_log.deletion import carry_out_deletion, decide_deletion, finish_deletion
-from delta_log.disk import Disk, Probe, no_probe
-from delta_log.errors import Closed, DiskFull, LakelogError, OutcomeUnknown
-from delta_log.ledger import Ledger
-from delta_log.ledger_table import LedgerTable
-from delta_log.live import TableWaiter
-from delta_log.measure import measure_log, why_refused
-from delta_log.opening import Running, Settings, own, own_producers, start, stop
-from delta_log.ownership import is_replaced
-from delta_log.records_deletion import delete_records
-from delta_log.retention import DeleteRecordsPlan, RetentionPlan
-from delta_log.roots import Root, as_root
-from delta_log.statistics import LogStatistics, TransactionStatistics
-from delta_log.tabling import is_tabled
-from delta_log.tail import Waiter, wake_all
-from delta_log.topic_config import TopicConfig
-from delta_log.topic_plans import ConfigValue
-from delta_log.transactions.decisions import TRANSACTIONS
-from delta_log.transactions.door import Transactions
-from delta_log.types import Appended, OffsetRange
+from delta_log.commit.table_committer import is_tabled
+from delta_log.delta.topic_commits import ConfigValue
+from delta_log.keyed import Ledger
+from delta_log.maintenance.delete_records import delete_records
+from delta_log.maintenance.retention import DeleteRecordsPlan, RetentionPlan
+from delta_log.maintenance.topic_deletion import carry_out_deletion, decide_deletion, finish_deletion
+from delta_log.model.errors import Closed, DiskFull, LakelogError, OutcomeUnknown
+from delta_log.model.topic_config import TopicConfig
+from delta_log.model.types import Appended, OffsetRange
+from delta_log.owner import Appending
+from delta_log.records.keyed_table import LedgerTable
+from delta_log.root.owner_epoch import is_replaced
+from delta_log.root.root import Root, as_root
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.meters import LogStatistics, TransactionStatistics
+from delta_log.runtime.syscalls import Disk, Probe, no_probe
+from delta_log.startup.open import Running, Settings, own, own_producers, start, stop
+from delta_log.stats import measure_log, why_refused
+from delta_log.topics.catalog import TopicInfo
+from delta_log.topics.partition_state import Waiter, wake_all
+from delta_log.topics.topic_state import TableWaiter
+from delta_log.transactions.coordinator import Transactions
+from delta_log.transactions.transaction_log import TRANSACTIONS
 
 T = TypeVar("T")
 

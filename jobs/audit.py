@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final
 
-from delta_log.auditing import AuditOrder, audit_files
-from delta_log.chains import Finding
-from delta_log.clocks import wall_clock_ms
-from delta_log.disk import Probe, no_probe
-from delta_log.errors import Corruption, LakelogError
-from delta_log.maintenance import TopicMaintenance
+from delta_log.maintenance.audit.audit_files import AuditOrder, audit_files
+from delta_log.maintenance.audit.continuity import Finding
+from delta_log.maintenance.jobs_api import TopicMaintenance
+from delta_log.model.errors import Corruption, LakelogError
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.command import Job, Run, TopicProblem, run_job
 
 __all__ = ["JOB", "main"]

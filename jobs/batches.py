@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from delta_log.disk import Probe
+from delta_log.runtime.syscalls import Probe
 from jobs.causes import Raised, blamed, plainly
 from jobs.cutting import Spans, ends_of, spans_between
 from jobs.dead_letter import find_given_up

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from delta_log.errors import LakelogError
+from delta_log.model.errors import LakelogError
 from jobs.gateway import SparkGone, is_end_of_java, is_of_gateway
 from jobs.outcome import Unfinished, one_sentence
 from jobs.source.errors import SourceError

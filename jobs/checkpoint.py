@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from delta_log.clocks import wall_clock_ms
-from delta_log.disk import Probe, no_probe
-from delta_log.maintenance import TopicMaintenance
+from delta_log.maintenance.jobs_api import TopicMaintenance
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.command import Job, Run, run_job
 
 __all__ = ["JOB", "main"]

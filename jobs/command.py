@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from delta_log.clocks import wall_clock_ms
-from delta_log.disk import Probe, no_probe
-from delta_log.errors import LakelogError, UnknownTopic
-from delta_log.maintenance import Maintenance, TopicMaintenance
+from delta_log.maintenance.jobs_api import Maintenance, TopicMaintenance
+from delta_log.model.errors import LakelogError, UnknownTopic
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.engine import ENGINES, Engine, EngineName, has_spark, open_engine
 from jobs.frame import DATA_VARIABLE, JobParser, add_options, add_topics, carry_out, milliseconds, say, say_if_room
 from jobs.gateway import SparkGone

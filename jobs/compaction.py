@@ -15,12 +15,12 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
-from delta_log.clocks import wall_clock_ms
-from delta_log.disk import Probe, no_probe
-from delta_log.errors import LakelogError, OutcomeUnknown, PlanOutdated
-from delta_log.file_bin import Bin
-from delta_log.maintenance import TopicMaintenance
-from delta_log.merging import MergeAnswer, MergeOrder, carry_out
+from delta_log.maintenance.compaction.merge_files import MergeAnswer, MergeOrder, carry_out
+from delta_log.maintenance.jobs_api import TopicMaintenance
+from delta_log.model.errors import LakelogError, OutcomeUnknown, PlanOutdated
+from delta_log.model.file_bin import Bin
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.command import Job, Run, TopicProblem, milliseconds, run_job
 from jobs.tasks import plan_tasks
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from consumer_groups.model.options import Options
-from delta_log.disk import Probe, no_probe
-from delta_log.errors import InvalidRequest
-from delta_log.names import check_topic_name
+from delta_log.model.errors import InvalidRequest
+from delta_log.model.names import check_topic_name
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.frame import milliseconds
 from jobs.functions import load_function
 from jobs.outside import check_outside

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from consumer_groups.model.dead_letter import dead_letter_topic
-from delta_log.errors import InvalidRequest, NotAvailable
+from delta_log.model.errors import InvalidRequest, NotAvailable
 from jobs.batches import AT_MOST_ONCE, EXACTLY_ONCE, Batches, Reading
 from jobs.functions import UserFunction
 from jobs.giving_up import Letters

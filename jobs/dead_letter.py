@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 from jobs.causes import blamed
 from jobs.letters import GivenUp
 from jobs.outcome import Unfinished

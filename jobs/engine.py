@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from delta_log.errors import NotAvailable
+from delta_log.model.errors import NotAvailable
 from jobs.causes import cause_of, in_words, is_of_spark, why_not_begun
 from jobs.exchange import Gather, Spread, cancel, exchange_by_spark, exchange_in_threads
 from jobs.gateway import end_half_begun, end_session, hear_no_end, hear_no_traces

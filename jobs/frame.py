@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
-from delta_log.place_arguments import add_place
+from delta_log.stores.place_arguments import add_place
 from jobs.outcome import Exit, Summary, Unfinished, decide_exit, one_sentence
 from jobs.progress import Progress
 from jobs.saying import write_if_room

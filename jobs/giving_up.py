@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_log.transactions.key import parse_id
+from delta_log.transactions.transaction_id import parse_id
 from jobs.groups import Groups
 from jobs.letter_topic import LetterTopic
 from jobs.letters import GivenUp, Letter, Origin, stretches

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
-from delta_log.errors import InvalidRequest, NotAvailable
+from delta_log.model.errors import InvalidRequest, NotAvailable
 from jobs.addresses import client_options
 from jobs.source.asking import LATER, PAUSE_S, SLOW_S, message_of
 from jobs.source.positions import Positions, TopicPartition

@@ -15,13 +15,13 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from delta_log.clocks import wall_clock_ms
-from delta_log.disk import Probe, no_probe
-from delta_log.errors import LakelogError, OutcomeUnknown, PlanOutdated
-from delta_log.key_maintenance import Pass, Passed, Sifting, plan_passes
-from delta_log.key_sifting import gather, spread
-from delta_log.maintenance import TopicMaintenance
-from delta_log.survivors import SurvivorsOrder, carry_out
+from delta_log.maintenance.compaction.passes import Pass, Passed, Sifting, plan_passes
+from delta_log.maintenance.compaction.superseded import gather, spread
+from delta_log.maintenance.compaction.survivors import SurvivorsOrder, carry_out
+from delta_log.maintenance.jobs_api import TopicMaintenance
+from delta_log.model.errors import LakelogError, OutcomeUnknown, PlanOutdated
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.command import Job, Run, TopicProblem, run_job
 from jobs.outcome import Counts
 from jobs.tasks import plan_tasks

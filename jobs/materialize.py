@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from consumer_groups.model.dead_letter import dead_letter_topic
-from delta_log.disk import Probe, no_probe
-from delta_log.errors import InvalidRequest
-from delta_log.names import check_topic_name
+from delta_log.model.errors import InvalidRequest
+from delta_log.model.names import check_topic_name
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.outside import check_outside
 from jobs.stream_command import StreamJob, StreamRun, run_stream_job
 

@@ -15,7 +15,14 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from delta_log.errors import InvalidRequest, LakelogError, NotARoot, OutcomeUnknown, UnknownPartition, UnknownTopic
+from delta_log.model.errors import (
+    InvalidRequest,
+    LakelogError,
+    NotARoot,
+    OutcomeUnknown,
+    UnknownPartition,
+    UnknownTopic,
+)
 
 __all__ = ["Exit", "Summary", "Unfinished", "decide_exit", "one_sentence"]
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 
 __all__ = ["check_outside"]
 

@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Final
 
-from delta_log.errors import InvalidRequest, NotAvailable, RootInUse
-from delta_log.roots import as_root, open_root, read_topic_defaults
+from delta_log.model.errors import InvalidRequest, NotAvailable, RootInUse
+from delta_log.root.root import as_root, open_root, read_topic_defaults
 from jobs.socket_folder import socket_folder
 
 __all__ = ["OwnServer", "check_url", "plan_command", "reached", "running_server"]

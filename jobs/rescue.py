@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from delta_log.disk import Probe as Steps
+from delta_log.runtime.syscalls import Probe as Steps
 from jobs.causes import Raised
 from jobs.cutting import (
     Course,

@@ -15,11 +15,12 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Final
 
-from delta_log.clocks import check_clocks, wall_clock_ms
-from delta_log.disk import Probe, no_probe
-from delta_log.errors import NotAvailable, PlanOutdated
-from delta_log.maintenance import RetentionLook, StaleFile, Told, TopicMaintenance, find_due
-from delta_log.retention import RetentionPlan
+from delta_log.maintenance.jobs_api import RetentionLook, StaleFile, Told, TopicMaintenance, find_due
+from delta_log.maintenance.retention import RetentionPlan
+from delta_log.model.clock_tolerance import check_clocks
+from delta_log.model.errors import NotAvailable, PlanOutdated
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.command import Job, Run, run_job
 from jobs.outcome import Counts
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from delta_log.errors import NotAvailable
+from delta_log.model.errors import NotAvailable
 from jobs.gateway import end_launch
 from jobs.jars import DELTA_JARS, EXCLUDED_JARS, absent_jars, cache_folder, fetched_by_one
 from jobs.java import CURE, ask_java, trouble_of_java

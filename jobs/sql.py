@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from consumer_groups.sql.relations import OF_SERVER, SPARK, Dialect, Relation, Table, plan_all, quote_spark
 from delta_log import LogReader
-from delta_log.errors import LakelogError, UnknownTopic
+from delta_log.model.errors import LakelogError, UnknownTopic
 from jobs.source.tables import root_of
 
 __all__ = ["NameTaken", "register_topics"]

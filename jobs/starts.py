@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from delta_log.errors import NotAvailable
+from delta_log.model.errors import NotAvailable
 from jobs.source.positions import Positions, Range, TopicPartition, from_json
 
 __all__ = ["POLICIES", "Start", "count_offsets", "find_ends", "find_progress", "plan_starts", "show_starts"]

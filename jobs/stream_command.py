@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from delta_log.disk import Probe, no_probe
-from delta_log.errors import InvalidRequest, LakelogError, NotAvailable
-from delta_log.place_arguments import OPTIONS_VARIABLE
-from delta_log.places import options_of, show_options
+from delta_log.model.errors import InvalidRequest, LakelogError, NotAvailable
+from delta_log.model.store_location import options_of, show_options
+from delta_log.runtime.syscalls import Probe, no_probe
+from delta_log.stores.place_arguments import OPTIONS_VARIABLE
 from jobs.engine import open_session
 from jobs.frame import DATA_VARIABLE, JobParser, add_options, add_topics, carry_out, milliseconds, say
 from jobs.gateway import SparkGone, is_end_of_java

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
-from delta_log.types import DataFile
+from delta_log.model.types import DataFile
 
 __all__ = ["TASK_BYTES", "TASK_FILES", "plan_tasks"]
 

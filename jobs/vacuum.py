@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from delta_log.clocks import wall_clock_ms
-from delta_log.disk import Probe, no_probe
-from delta_log.maintenance import TopicMaintenance, VacuumPlan
+from delta_log.maintenance.jobs_api import TopicMaintenance, VacuumPlan
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs.command import Job, Run, run_job
 from jobs.outcome import Counts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from delta_log.errors import NotAvailable
+from delta_log.model.errors import NotAvailable
 
 __all__ = ["OLDEST", "check_spark", "find_spark", "is_too_old"]
 

@@ -17,8 +17,8 @@ from types import ModuleType
 from marked_page import keep_current, put_between
 
 from consumer_groups.model import errors as group_errors
-from delta_log import errors as log_errors
-from delta_log.errors import LakelogError
+from delta_log.model import errors as log_errors
+from delta_log.model.errors import LakelogError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "errors.md"
 SECTIONS = {"log": log_errors, "groups": group_errors}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from marked_page import keep_current, put_between
 
-from delta_log.topic_settings import INT64_MAX, SETTINGS, OneOf, Setting, Share, SomeOf, Whole
+from delta_log.model.topic_settings import INT64_MAX, SETTINGS, OneOf, Setting, Share, SomeOf, Whole
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "topic-config.md"
 BEGIN, END = "<!-- table: begin (tools/docs_topic_config.py) -->", "<!-- table: end -->"

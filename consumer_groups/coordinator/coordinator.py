@@ -65,7 +65,7 @@ from consumer_groups.model.records import OffsetRecord
 from consumer_groups.state.decision import Decision, begin
 from consumer_groups.state.state import Group, Groups
 from delta_log import Appended, Ledger, Log, Prepared
-from delta_log.ledger import Decide
+from delta_log.keyed import Decide
 
 _THREADS: Final = 4
 _CLOSING_S: Final = 5.0

@@ -25,7 +25,7 @@ from consumer_groups.model.errors import Fenced, NotOpen, UnknownInstance
 from consumer_groups.state.decision import Decision
 from consumer_groups.state.state import Group
 from delta_log import LakelogError, Log, Prepared, Record
-from delta_log.errors import (
+from delta_log.model.errors import (
     Closed,
     Corruption,
     InvalidRecord,

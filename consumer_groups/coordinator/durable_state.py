@@ -28,8 +28,8 @@ from consumer_groups.model.records import Record
 from consumer_groups.state.decision import Decision, apply, hear, refresh_group, undo
 from consumer_groups.state.state import Group, Groups
 from delta_log import Appended, LakelogError, Ledger, Prepared
-from delta_log.errors import Closed, DecidedInVain, InvalidRequest, TopicClosed
-from delta_log.ledger import Decide, EncodedRows
+from delta_log.keyed import Decide, EncodedRows
+from delta_log.model.errors import Closed, DecidedInVain, InvalidRequest, TopicClosed
 
 T = TypeVar("T")
 #: Whether a decision of a group looks at so much that it is made aside.
@@ -141,7 +141,7 @@ class DurableGroups:
     ) -> tuple[list[Decision[Any]], tuple[Appended, ...]]:
         """Decisions, one for each of some groups, and records for topics as one unit: all of it is stored, or nothing.
 
-        The first refusal refuses all. `last_word` is asked in the unit's turn at the journal: see `delta_log.ledger`.
+        The first refusal refuses all. `last_word` is asked in the unit's turn at the journal: see `delta_log.keyed`.
         """
         if not asked:
             raise ValueError("a unit of this line needs a decision, which is taken back with it")

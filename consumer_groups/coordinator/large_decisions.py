@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from delta_log.errors import Closed
-from delta_log.pauses import short_turns
+from delta_log.model.errors import Closed
+from delta_log.runtime.gil import short_turns
 
 T = TypeVar("T")
 _THREADS: Final = 2

@@ -9,7 +9,7 @@ from consumer_groups.decisions.admin import GroupSummary
 from consumer_groups.decisions.lag import Progress
 from consumer_groups.model.records import OffsetRecord
 from consumer_groups.state.decision import Decision
-from delta_log.statistics import Distribution, Histogram
+from delta_log.runtime.meters import Distribution, Histogram
 
 COMMIT_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 

@@ -33,7 +33,7 @@ from consumer_groups.model.cluster import Cluster, Offsets
 from consumer_groups.state.decision import Decision
 from consumer_groups.state.state import Group
 from delta_log import Fetched, LakelogError, Log
-from delta_log.errors import Closed, UnknownPartition, UnknownTopic
+from delta_log.model.errors import Closed, UnknownPartition, UnknownTopic
 
 T = TypeVar("T")
 #: What was to be read went away: it is known soon where it went.

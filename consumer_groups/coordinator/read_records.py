@@ -10,8 +10,8 @@ from consumer_groups.decisions.last_attempt import Read
 from consumer_groups.decisions.polling import Lookup, Taken
 from consumer_groups.model.assignment import TopicPartition
 from delta_log import Fetched, LakelogError, Log
-from delta_log.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
-from delta_log.fetched import between
+from delta_log.fetch.fetch_result import between
+from delta_log.model.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
 
 
 @dataclass(frozen=True, slots=True)

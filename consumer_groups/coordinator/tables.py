@@ -25,9 +25,9 @@ from consumer_groups.model.records import (
     table_of,
 )
 from delta_log import LedgerTable
-from delta_log.errors import Corruption
-from delta_log.ledger import Row
-from delta_log.schema import TIMESTAMP
+from delta_log.keyed import Row
+from delta_log.model.errors import Corruption
+from delta_log.model.schema import TIMESTAMP
 
 GROUPS: Final = LedgerTable(
     GROUPS_TABLE,

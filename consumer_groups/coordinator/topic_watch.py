@@ -9,7 +9,7 @@ from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.cluster import Cluster, Topic
 from consumer_groups.model.records import OffsetRecord, PositionRecord, Record, TopicRecord
 from delta_log import LakelogError, Log, PartitionOffsets
-from delta_log.errors import UnknownTopic
+from delta_log.model.errors import UnknownTopic
 
 
 class Seen(NamedTuple):

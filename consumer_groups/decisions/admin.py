@@ -22,8 +22,8 @@ from consumer_groups.model.records import MemberRecord, OffsetRecord, gone
 from consumer_groups.state.decision import Decision
 from consumer_groups.state.group_draft import Draft
 from consumer_groups.state.state import Group, Groups
-from delta_log.names import check_id
-from delta_log.types import PartitionOffsets
+from delta_log.model.names import check_id
+from delta_log.model.types import PartitionOffsets
 
 State = Literal["Empty", "Stable", "Reconciling", "Dead"]
 

@@ -31,8 +31,8 @@ from consumer_groups.state.decision import Decision
 from consumer_groups.state.group_draft import Draft
 from consumer_groups.state.member_session import Heard, Placed
 from consumer_groups.state.state import Group
-from delta_log.errors import UnknownPartition, UnknownTopic
-from delta_log.types import PartitionOffsets
+from delta_log.model.errors import UnknownPartition, UnknownTopic
+from delta_log.model.types import PartitionOffsets
 
 _INT64_MAX: Final = 2**63 - 1
 

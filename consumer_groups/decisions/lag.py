@@ -18,7 +18,7 @@ from consumer_groups.model.cluster import Offsets
 from consumer_groups.model.records import OffsetRecord
 from consumer_groups.model.reset_policy import EARLIEST, LATEST
 from consumer_groups.state.state import Group
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 
 
 @dataclass(frozen=True, slots=True)

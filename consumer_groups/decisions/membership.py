@@ -23,7 +23,7 @@ from consumer_groups.state.decision import Decision
 from consumer_groups.state.group_draft import Draft
 from consumer_groups.state.member_session import Heard, Settled
 from consumer_groups.state.state import Group
-from delta_log.names import check_id
+from delta_log.model.names import check_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from consumer_groups.state.decision import Decision
 from consumer_groups.state.group_draft import Draft
 from consumer_groups.state.member_session import AutoCommitted, Delivered, Idle, Placed, Polling, Tried
 from consumer_groups.state.state import Group
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 
 #: The generation of what is not owned with the group.
 MANUAL: Final = -1

@@ -20,7 +20,7 @@ from consumer_groups.model.assignment import Assignment, Subscriber, TopicPartit
 from consumer_groups.model.records import MemberRecord, TopicRecord
 from consumer_groups.state.group_draft import Draft
 from consumer_groups.state.member_session import Bereft
-from delta_log.errors import LakelogError
+from delta_log.model.errors import LakelogError
 
 FALLBACK: Final = "range"
 

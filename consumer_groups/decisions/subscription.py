@@ -16,8 +16,8 @@ from consumer_groups.state.decision import Decision
 from consumer_groups.state.group_draft import Draft
 from consumer_groups.state.member_session import Heard, Settled
 from consumer_groups.state.state import Group
-from delta_log.errors import UnknownPartition, UnknownTopic
-from delta_log.names import check_topic_name
+from delta_log.model.errors import UnknownPartition, UnknownTopic
+from delta_log.model.names import check_topic_name
 
 
 @dataclass(frozen=True, slots=True)

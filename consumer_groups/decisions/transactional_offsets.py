@@ -17,7 +17,7 @@ from consumer_groups.model.cluster import Cluster, Offsets
 from consumer_groups.model.errors import IllegalState, PartitionNotOwned, UnknownInstance
 from consumer_groups.state.decision import Decision
 from consumer_groups.state.state import Group
-from delta_log.errors import InvalidRequest, UnknownTopic
+from delta_log.model.errors import InvalidRequest, UnknownTopic
 
 #: What an offset takes beside its texts, measured: as it is kept, and as it is told.
 _ENTRY: Final = 500

@@ -14,7 +14,7 @@ from consumer_groups.assignors.range import assign_range
 from consumer_groups.assignors.round_robin import assign_round_robin
 from consumer_groups.assignors.sticky import assign_sticky
 from consumer_groups.assignors.subscribers import Assignment, Assignor, Subscriber, TopicPartition, in_order, share
-from delta_log.errors import InvalidConfig, LakelogError
+from delta_log.model.errors import InvalidConfig, LakelogError
 
 __all__ = [
     "ASSIGNORS",

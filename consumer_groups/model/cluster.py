@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer_groups.model.assignment import TopicPartition
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 
 INTERNAL = "__"
 

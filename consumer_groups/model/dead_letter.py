@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from delta_log.errors import InvalidName
-from delta_log.names import check_topic_name
+from delta_log.model.errors import InvalidName
+from delta_log.model.names import check_topic_name
 
 __all__ = [
     "Letter",

@@ -30,8 +30,8 @@ The numbers are those that a client is told. `outcome` is `not_attempted` throug
 
 from __future__ import annotations
 
-from delta_log.errors import InvalidConfig, InvalidRequest, NotAvailable
-from delta_log.quoting import quoted
+from delta_log.model.errors import InvalidConfig, InvalidRequest, NotAvailable
+from delta_log.model.quoting import quoted
 
 
 class InvalidOption(InvalidConfig):

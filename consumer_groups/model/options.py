@@ -17,9 +17,9 @@ import msgspec
 from consumer_groups.model.assignment import UnknownAssignor, assignor_named
 from consumer_groups.model.errors import InvalidOption
 from consumer_groups.model.reset_policy import parse_policy
-from delta_log.errors import InvalidName
-from delta_log.names import check_id, check_topic_name
-from delta_log.topic_settings import Whole
+from delta_log.model.errors import InvalidName
+from delta_log.model.names import check_id, check_topic_name
+from delta_log.model.topic_settings import Whole
 
 FORMATS: Final = ("binary", "json")
 ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from consumer_groups.model.records import OFFSETS_TABLE
 from consumer_groups.sql.views import committed_offsets, group_lag, last_transactions
-from delta_log.transactions.decisions import TABLE as TRANSACTIONS_TABLE
+from delta_log.transactions.transaction_log import TABLE as TRANSACTIONS_TABLE
 
 _WORD: Final = re.compile(r""""((?:[^"]|"")+)"|'(?:[^']|'')*'|([A-Za-z_][A-Za-z0-9_]*)|--[^\n]*""")
 _TEXT: Final = "_text"

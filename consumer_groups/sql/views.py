@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from delta_log.names import check_topic_name
+from delta_log.model.names import check_topic_name
 
 _QUOTED: Final = r'(?:"(?:[^"]|"")+"|`(?:[^`]|``)+`)'
 _RELATION: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_]*|{_QUOTED}(?:\.{_QUOTED})*")

@@ -26,10 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from delta_log.disk import Disk, Probe, make_directories, no_probe
-from delta_log.disk_room import DiskRoom
-from delta_log.errors import Corruption, NotOwner, OutcomeUnknown, StorageRefused, refusal_of
-from delta_log.frames import (
+from delta_log.journal.group_format import (
     HEADER_SIZE,
     Frame,
     GroupHeader,
@@ -42,9 +39,12 @@ from delta_log.frames import (
     notes_of,
 )
 from delta_log.journal.protocol import IN_DOUBT, Recovered
-from delta_log.journal.settling import Settler
-from delta_log.journal_doubts import unread_of_segments
-from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
+from delta_log.journal.segment_scan import SegmentScan, find_lost, scan_segment
+from delta_log.journal.settler import Settler
+from delta_log.journal.unreadable_groups import unread_of_segments
+from delta_log.model.errors import Corruption, NotOwner, OutcomeUnknown, StorageRefused, refusal_of
+from delta_log.runtime.disk_room import DiskRoom
+from delta_log.runtime.syscalls import Disk, Probe, make_directories, no_probe
 
 SEGMENT_SIZE: Final = 16 * 1024 * 1024
 #: What nobody had time to prepare is kept small, so that the request which needs it waits little.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delta_log.frames import Frame, Payload, Place, checksum
+from delta_log.journal.group_format import Frame, Payload, Place, checksum
 from delta_log.journal.protocol import Recovered
-from delta_log.journal_scan import FoundFrame
+from delta_log.journal.segment_scan import FoundFrame
 
 
 class MemoryJournal:

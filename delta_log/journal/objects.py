@@ -24,11 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Final
 
-from delta_log.errors import LakelogError, NotOwner, OutcomeUnknown, StorageRefused
-from delta_log.frames import Frame, Payload, Place, RangeNote, notes_of
-from delta_log.journal.protocol import IN_DOUBT, Recovered
-from delta_log.journal_doubts import unread_of_objects
-from delta_log.journal_objects import (
+from delta_log.journal.group_format import Frame, Payload, Place, RangeNote, notes_of
+from delta_log.journal.object_scan import (
     BLIND,
     FENCE,
     PLAIN,
@@ -43,6 +40,9 @@ from delta_log.journal_objects import (
     object_name,
     places_of,
 )
+from delta_log.journal.protocol import IN_DOUBT, Recovered
+from delta_log.journal.unreadable_groups import unread_of_objects
+from delta_log.model.errors import LakelogError, NotOwner, OutcomeUnknown, StorageRefused
 from delta_log.stores import Store
 
 LINGER_MS: Final = 50

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from delta_log.frames import Frame, Payload, Place
-from delta_log.journal_doubts import Unread
-from delta_log.journal_scan import FoundFrame, Lost
+from delta_log.journal.group_format import Frame, Payload, Place
+from delta_log.journal.segment_scan import FoundFrame, Lost
+from delta_log.journal.unreadable_groups import Unread
 
 #: What refuses while the outcome of a write is open.
 IN_DOUBT: Final = "the journal, whose last write is in doubt,"

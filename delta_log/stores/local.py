@@ -16,11 +16,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from delta_log.disk import Disk, Probe, make_directories, no_probe
-from delta_log.disk_room import DiskRoom
-from delta_log.errors import OutcomeUnknown, StorageRefused, refusal_of
-from delta_log.file_modes import FILE_MODE
-from delta_log.pauses import with_pauses
+from delta_log.model.errors import OutcomeUnknown, StorageRefused, refusal_of
+from delta_log.runtime.disk_room import DiskRoom
+from delta_log.runtime.file_modes import FILE_MODE
+from delta_log.runtime.gil import with_pauses
+from delta_log.runtime.syscalls import Disk, Probe, make_directories, no_probe
 from delta_log.stores.protocol import Blob, Entry
 
 STAGING: Final = "journal/staging"

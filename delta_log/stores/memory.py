@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from delta_log.runtime.clock import wall_clock_ms
 from delta_log.stores.protocol import Blob, Entry
 
 
@@ -77,7 +77,7 @@ class MemoryStore:
                 del self._blobs[path]
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return wall_clock_ms()
 
     def _get(self, path: str) -> tuple[bytes, int]:
         try:

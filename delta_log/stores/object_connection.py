@@ -10,7 +10,7 @@ from typing import Any, Final
 from obstore.exceptions import BaseError
 from obstore.store import from_url
 
-from delta_log.errors import InvalidConfig
+from delta_log.model.errors import InvalidConfig
 from delta_log.stores.object_options import split_options, variables_of_client
 
 FIRST_PAUSE_S: Final = 0.05

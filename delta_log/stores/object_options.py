@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from delta_log.errors import InvalidConfig
+from delta_log.model.errors import InvalidConfig
 
 SCHEMES: Final = {"s3": "aws_", "gs": "google_", "az": "azure_"}
 #: Of the connection, not of the store.

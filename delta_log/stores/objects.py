@@ -22,10 +22,10 @@ import obstore
 import pyarrow as pa
 from obstore.exceptions import BaseError
 
-from delta_log.errors import LakelogError, OutcomeUnknown, StorageRefused
-from delta_log.places import Location
-from delta_log.stores.object_answers import Answer, meaning_of, reason_of
+from delta_log.model.errors import LakelogError, OutcomeUnknown, StorageRefused
+from delta_log.model.store_location import Location
 from delta_log.stores.object_connection import FIRST_PAUSE_S, LONGEST_PAUSE_S, connect
+from delta_log.stores.object_errors import Answer, meaning_of, reason_of
 from delta_log.stores.object_reading import PIECE, RangedFile
 from delta_log.stores.object_writing import CountedParts
 from delta_log.stores.protocol import Blob, Entry

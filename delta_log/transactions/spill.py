@@ -16,11 +16,11 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from delta_log.errors import StorageRefused
-from delta_log.file_modes import PRIVATE_MODE
-from delta_log.frames import checksum
-from delta_log.request_parts import SpilledRows
-from delta_log.transactions.held import HeldRequest, Slice
+from delta_log.journal.group_format import checksum
+from delta_log.model.errors import StorageRefused
+from delta_log.records.request import SpilledRows
+from delta_log.runtime.file_modes import PRIVATE_MODE
+from delta_log.transactions.buffered_records import HeldRequest, Slice
 
 #: `O_EXCL` keeps anybody from giving it a name later on.
 _UNNAMED: Final = getattr(os, "O_TMPFILE", 0) | os.O_EXCL

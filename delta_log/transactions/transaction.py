@@ -8,12 +8,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self
 
-from delta_log.errors import LakelogError
-from delta_log.ledger_request import Decide, Prepared
-from delta_log.transactions.decisions import Committed
-from delta_log.transactions.held import Held
-from delta_log.transactions.key import TransactionKey
+from delta_log.append.append_unit import Decide, Prepared
+from delta_log.model.errors import LakelogError
+from delta_log.transactions.buffered_records import Held
 from delta_log.transactions.spill import Spill
+from delta_log.transactions.transaction_id import TransactionKey
+from delta_log.transactions.transaction_log import Committed
 
 State = Literal["open", "committed", "aborted"]
 

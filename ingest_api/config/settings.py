@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from consumer_groups.decisions.idle_groups import OFFSETS_RETENTION_MS
-from delta_log import topic_settings
-from delta_log.topic_settings import INT64_MAX, OneOf, Whole
+from delta_log.model import topic_settings
+from delta_log.model.topic_settings import INT64_MAX, OneOf, Whole
 from ingest_api.config.checks import (
     Check,
     Flag,

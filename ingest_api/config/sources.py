@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from delta_log.errors import InvalidConfig
-from delta_log.topic_config import TopicConfig
+from delta_log.model.errors import InvalidConfig
+from delta_log.model.topic_config import TopicConfig
 from ingest_api.config.settings import SETTINGS, TOPIC, ServerSettings, Setting, UnusableSetting
 
 PREFIX: Final = "LAKELOG_"

@@ -12,7 +12,7 @@ from consumer_groups.coordinator.metrics import GroupSample, GroupStatistics
 from consumer_groups.decisions.lag import measure_progress
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.cluster import Offsets
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 from ingest_api.observe import metric_names as names
 from ingest_api.observe.exposition import Sheet, label_text
 

@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match, Route
 
-from ingest_api import v3
 from ingest_api.http1.asgi import App
 from ingest_api.observe import health as routes_operations
+from ingest_api.routes import v3
 from ingest_api.routes.groups import consumers, native
 from ingest_api.routes.pages import pages as routes_pages
 from ingest_api.routes.records import batches as routes_batches

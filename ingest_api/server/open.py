@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from consumer_groups.coordinator.coordinator import Coordinator
 from delta_log import Limits, Log, Settings
-from delta_log.clocks import wall_clock_ms
-from delta_log.errors import StorageRefused
-from delta_log.transaction_bounds import Bounds
+from delta_log.model.errors import StorageRefused
+from delta_log.model.transaction_bounds import Bounds
+from delta_log.runtime.clock import wall_clock_ms
 from ingest_api.config.settings import ServerSettings
 from ingest_api.http1 import WireLimits
 

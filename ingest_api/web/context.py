@@ -11,7 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from consumer_groups.coordinator.coordinator import Coordinator
 from delta_log import Log
-from delta_log.errors import OutcomeUnknown
+from delta_log.model.errors import OutcomeUnknown
 from ingest_api.config.settings import ServerSettings
 from ingest_api.web.body_reader import Bodies
 from ingest_api.web.counters import Watch

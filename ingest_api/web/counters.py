@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
-from delta_log.statistics import Histogram
+from delta_log.runtime.meters import Histogram
 from ingest_api.web.access_log import SLOW_S, Access, AccessLog
 from ingest_api.web.request import Reply, Scope
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from delta_log.quoting import quoted
+from delta_log.model.quoting import quoted
 from ingest_api.web.errors import Refusal
 
 GZIP: Final = frozenset((b"gzip", b"x-gzip"))

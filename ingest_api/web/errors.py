@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from consumer_groups.model import errors as group_errors
-from delta_log import errors as log_errors
-from delta_log.errors import LakelogError
-from delta_log.quoting import tidy
+from delta_log.model import errors as log_errors
+from delta_log.model.errors import LakelogError
+from delta_log.model.quoting import tidy
 
 RETRY_AFTER_S: Final = 1
 UNKNOWN_TOPIC: Final = 40401

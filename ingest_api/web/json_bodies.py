@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from delta_log.quoting import quoted
+from delta_log.model.quoting import quoted
 from ingest_api.web.errors import Refusal
 from ingest_api.web.negotiation import choose
 from ingest_api.web.request import JSON, Call

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from delta_log.quoting import quoted
+from delta_log.model.quoting import quoted
 from ingest_api.web.errors import Refusal
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import unquote_to_bytes
 
-from delta_log.quoting import quoted
-from delta_log.topic_settings import INT64_MAX
+from delta_log.model.quoting import quoted
+from delta_log.model.topic_settings import INT64_MAX
 from ingest_api.web.errors import Refusal
 
 #: No number of more digits fits into 64 bits.

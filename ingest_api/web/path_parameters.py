@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from delta_log.quoting import quoted as shown
+from delta_log.model.quoting import quoted as shown
 from ingest_api.web.errors import UNKNOWN_PARTITION, Refusal
 from ingest_api.web.request import Call
 from ingest_api.web.route_spec import PATH_KINDS

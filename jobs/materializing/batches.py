@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
 
-from delta_log.disk import Probe
-from delta_log.errors import LakelogError
+from delta_log.model.errors import LakelogError
+from delta_log.runtime.syscalls import Probe
 from jobs.groups import Fenced, Groups
 from jobs.letters import Letter, Origin
 from jobs.materializing.marks import Mark, Positions

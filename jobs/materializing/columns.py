@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 from jobs.source.columns import HEADERS
 
 __all__ = ["ORIGIN", "RAW", "aligned", "check_fields", "evolved", "fields_of", "missing", "output_schema", "requires"]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql.types import StringType, StructField, StructType
 
-from delta_log.errors import NotAvailable
+from delta_log.model.errors import NotAvailable
 
 __all__ = ["Decoder", "Unparseable", "Wire", "decode_all", "decoded", "open_decoder"]
 

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
 from pyspark.sql.types import StructType
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 from jobs.materializing.marks import Mark, sink_of
 from jobs.materializing.newest import quoted
 from jobs.materializing.schemas import SAMPLE, as_sample, infer

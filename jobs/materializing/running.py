@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from delta_log.errors import InvalidRequest, NotAvailable
+from delta_log.model.errors import InvalidRequest, NotAvailable
 from jobs.groups import Groups
 from jobs.materializing.batches import Batches, GroupOffsets
 from jobs.materializing.looking import There, check_topic, look, refusing, show

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 from jobs.outcome import one_sentence
 
 __all__ = ["SAMPLE", "as_sample", "infer", "parse_schema", "read_bytes", "with_more"]

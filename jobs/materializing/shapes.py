@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 from jobs.materializing.columns import RAW, check_fields, evolved, fields_of, output_schema
 from jobs.materializing.decoding import Wire, open_decoder
 from jobs.materializing.parsing import How

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import httpx
 import pyarrow as pa
 
-from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
+from delta_log.model.schema import FILE_SCHEMA, RECORD_COLUMNS
 from jobs.addresses import client_options
 from jobs.source.errors import NotReadable, UnknownPartition, UnknownTopics
 from jobs.source.positions import Range

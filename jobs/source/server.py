@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 import pyarrow as pa
 
-from delta_log.fetched import between
+from delta_log.fetch.fetch_result import between
 from jobs.source.asking import ARROW, BROKEN_OFF, Asking, NotNow
 from jobs.source.errors import NotReadable
 from jobs.source.planning import TopicView

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from delta_log import LogReader
-from delta_log.errors import OffsetOutOfRange, UnknownTopic
-from delta_log.fetched import between
-from delta_log.parquet import OpenFile
-from delta_log.roots import as_root
+from delta_log.delta.parquet import OpenFile
+from delta_log.fetch.fetch_result import between
+from delta_log.model.errors import OffsetOutOfRange, UnknownTopic
+from delta_log.root.root import as_root
 from jobs.source.errors import DataLoss, UnknownTopics
 from jobs.source.planning import PlannedFile, Slice
 from jobs.source.positions import Range

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from delta_log.transactions.key import parse_id
+from delta_log.transactions.transaction_id import parse_id
 from jobs.source.errors import InvalidOption, NotDecided, NotReadable, SourceError
 from jobs.source.options import WriteOptions
 from jobs.source.server import DECIDED, Numbered, Part, Server

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
 from delta_log import LogReader
-from delta_log import errors as log_errors
-from delta_log.place_arguments import OPTIONS_VARIABLE
-from delta_log.places import OBJECT_SCHEMES, Location, parse_options
-from delta_log.types import DataFile
+from delta_log.model import errors as log_errors
+from delta_log.model.store_location import OBJECT_SCHEMES, Location, parse_options
+from delta_log.model.types import DataFile
+from delta_log.stores.place_arguments import OPTIONS_VARIABLE
 from jobs.source.errors import InvalidOption, UnknownPartition, UnknownTopics
 from jobs.source.planning import PlannedFile, Span, Tabled, TopicView
 from jobs.source.positions import Range

@@ -29,9 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from delta_log.errors import InvalidRequest
-    from delta_log.operators import backup
-    from delta_log.roots import as_root
+    from delta_log.model.errors import InvalidRequest
+    from delta_log.operations import backup
+    from delta_log.root.root import as_root
 
     source, target, journal = as_root(find_root(args)), as_root(copy_place(args)), not args.without_journal
     try:

@@ -11,7 +11,7 @@ from lakelog.commands.verbs import Watching, add_dry_run, end_with, tell, tell_p
 from lakelog.terminal.arguments import add_output
 
 if TYPE_CHECKING:
-    from delta_log.operators.findings import CheckReport, Finding
+    from delta_log.operations.check.findings import CheckReport, Finding
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from delta_log.operators import check
-    from delta_log.roots import as_root
+    from delta_log.operations import check
+    from delta_log.root.root import as_root
 
     place = as_root(find_root(args))
     plan = check(place, dry_run=True)

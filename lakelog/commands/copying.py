@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from delta_log.operators.backup_report import BackupProgress, BackupReport
-    from delta_log.places import Location
+    from delta_log.model.store_location import Location
+    from delta_log.operations.backup.report import BackupProgress, BackupReport
     from lakelog.commands.verbs import Watching
 
 __all__ = ["add_copy", "copy_place", "plan_lines", "show_copy", "watched"]
@@ -27,7 +27,7 @@ def add_copy(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def copy_place(args: argparse.Namespace) -> Location:
-    from delta_log.places import Location, parse_options
+    from delta_log.model.store_location import Location, parse_options
 
     return Location(args.backup, parse_options(args.backup_store_option) or args.store_option)
 
@@ -71,7 +71,7 @@ def show_copy(report: BackupReport) -> dict[str, Any]:
 
 
 def _option(text: str) -> str:
-    from delta_log.places import parse_options
+    from delta_log.model.store_location import parse_options
 
     try:
         parse_options([text])

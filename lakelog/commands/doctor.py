@@ -20,7 +20,7 @@ _DATA_VARIABLE: Final = "LAKELOG_DATA"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from delta_log.place_arguments import add_place
+    from delta_log.stores.place_arguments import add_place
 
     parser.description = (
         "Try whether a place can keep a log: rights, put-if-absent, durable system calls, clocks, room. And look at a "
@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _examine(args: argparse.Namespace) -> list[Finding]:
-    from delta_log.clocks import wall_clock_ms
-    from delta_log.places import Location
+    from delta_log.model.store_location import Location
+    from delta_log.runtime.clock import wall_clock_ms
     from lakelog.commands.doctor_root import examine_root
     from lakelog.commands.doctor_surroundings import examine_packages, examine_server, examine_spark
 

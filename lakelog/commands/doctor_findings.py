@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
-from delta_log.clocks import CLOCK_TOLERANCE_MS
-from delta_log.probing import Trial
+from delta_log.model.clock_tolerance import CLOCK_TOLERANCE_MS
+from delta_log.stores.store_check import Trial
 
 __all__ = [
     "LEAST_FREE",

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from delta_log.ballast import NAME as BALLAST
-from delta_log.clocks import wall_clock_ms
-from delta_log.errors import LakelogError, NotARoot
-from delta_log.file_modes import find_wider
-from delta_log.probing import TRIAL_PREFIX, check_put_if_absent, try_directory, try_rights
-from delta_log.roots import Root, RootInfo, as_root, open_root
+from delta_log.model.errors import LakelogError, NotARoot
+from delta_log.root.root import Root, RootInfo, as_root, open_root
+from delta_log.runtime.ballast import NAME as BALLAST
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.file_modes import find_wider
 from delta_log.stores import Store
 from delta_log.stores.local import STAGING
+from delta_log.stores.store_check import TRIAL_PREFIX, check_put_if_absent, try_directory, try_rights
 from lakelog.commands.doctor_findings import Finding, decide_clock, decide_space, decide_trials
 
 __all__ = ["examine_root"]

@@ -21,9 +21,9 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Final, Self
 
-from delta_log.errors import LakelogError, NotARoot
-from delta_log.leases import Lease
-from delta_log.leasing import Grip, Leases
+from delta_log.maintenance.lease_holder import Grip, Leases
+from delta_log.maintenance.leases import Lease
+from delta_log.model.errors import LakelogError, NotARoot
 from jobs.engine import open_session
 from jobs.gateway import has_java_ended
 from jobs.own_session import OpenSession

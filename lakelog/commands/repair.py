@@ -17,7 +17,7 @@ from lakelog.terminal.arguments import add_output
 from lakelog.terminal.exits import UNUSABLE, Failure
 
 if TYPE_CHECKING:
-    from delta_log.operators.repairing import RepairReport
+    from delta_log.operations.repair.repair import RepairReport
 
 _RANGE: Final = re.compile(r"(?P<topic>[^:]+):(?P<partition>[0-9]{1,9}):(?P<first>[0-9]{1,18})-(?P<last>[0-9]{1,18})")
 
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from delta_log.errors import InvalidRequest
+    from delta_log.model.errors import InvalidRequest
 
     try:
         return _repair(args)
@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _repair(args: argparse.Namespace) -> int:
-    from delta_log.operators import repair
-    from delta_log.roots import as_root
+    from delta_log.operations import repair
+    from delta_log.root.root import as_root
 
     place = as_root(find_root(args))
     report: RepairReport | None = None

@@ -14,7 +14,7 @@ from lakelog.terminal.exits import IN_THE_WAY, WRONG_ROOT, Failure
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from delta_log.place_arguments import add_place
+    from delta_log.stores.place_arguments import add_place
 
     parser.description = (
         "Make a root of a backup, at an empty place. The backup stays as it is. One that died in the middle is gone on "
@@ -29,9 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from delta_log.errors import InvalidRequest, NotARoot
-    from delta_log.operators import restore
-    from delta_log.roots import as_root
+    from delta_log.model.errors import InvalidRequest, NotARoot
+    from delta_log.operations import restore
+    from delta_log.root.root import as_root
 
     copy, target = as_root(copy_place(args)), as_root(args.data)
     try:

@@ -15,7 +15,7 @@ from lakelog.terminal.arguments import DEFAULT_SERVER, SERVER_VARIABLE, add_serv
 from lakelog.terminal.exits import CALLED_WRONGLY, NOT_NOW, WRONG_ROOT, Failure
 
 if TYPE_CHECKING:
-    from delta_log.places import Location
+    from delta_log.model.store_location import Location
 
 __all__ = ["DATA_VARIABLE", "DEFAULT_DATA", "add_root", "find_root"]
 
@@ -34,7 +34,7 @@ class _Told(NamedTuple):
 
 def add_root(parser: argparse.ArgumentParser) -> None:
     """`--data`, `--store-option` and `--server`."""
-    from delta_log.place_arguments import add_place
+    from delta_log.stores.place_arguments import add_place
 
     otherwise = (
         f"the variable {DATA_VARIABLE}, else what the server of {SERVER_VARIABLE} says, else {DEFAULT_DATA} where that "
@@ -47,7 +47,7 @@ def add_root(parser: argparse.ArgumentParser) -> None:
 
 def find_root(args: argparse.Namespace) -> Location:
     """What is named counts before what the environment says, and a place before a server."""
-    from delta_log.places import Location
+    from delta_log.model.store_location import Location
 
     if args.data is not None and args.server is not None:
         raise Failure("both --data and --server are given", "name one of them", exit_code=CALLED_WRONGLY)
@@ -74,9 +74,9 @@ def find_root(args: argparse.Namespace) -> Location:
 
 
 def _root_of(server: str, options: dict[str, str]) -> Location:
-    from delta_log.errors import NotARoot
-    from delta_log.places import Location
-    from delta_log.roots import ROOT_FILE, as_root, open_root
+    from delta_log.model.errors import NotARoot
+    from delta_log.model.store_location import Location
+    from delta_log.root.root import ROOT_FILE, as_root, open_root
 
     told = _ask(server)
     if told.data is None:

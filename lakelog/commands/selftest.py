@@ -122,7 +122,7 @@ def _complete_lines(rest: str) -> dict[tuple[int, int], str]:
 
 
 def _rows(location: str) -> dict[tuple[int, int], list[str]]:
-    from delta_log import table_queries
+    from delta_log.fetch import sql as table_queries
 
     rows: dict[tuple[int, int], list[str]] = {}
     for row in table_queries.read_table(location, ("partition", "offset", "value")).to_pylist():

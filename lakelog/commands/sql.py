@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_log import LogReader
-    from delta_log.table_queries import TableQueries
+    from delta_log.fetch.sql import TableQueries
 
 #: `text` is what other commands call a table.
 WRITERS: Final[dict[str, WriteRows]] = {
@@ -79,11 +79,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from delta_log import LogReader
-    from delta_log.errors import InvalidRequest, UnknownTopic
-    from delta_log.query_plans import NotAQuery
-    from delta_log.roots import as_root, read_topic_defaults
-    from delta_log.table_history import OutsideHistory
-    from delta_log.table_queries import NoSuchTable, TableQueries
+    from delta_log.delta.time_travel import OutsideHistory
+    from delta_log.fetch.query_plans import NotAQuery
+    from delta_log.fetch.sql import NoSuchTable, TableQueries
+    from delta_log.model.errors import InvalidRequest, UnknownTopic
+    from delta_log.root.root import as_root, read_topic_defaults
 
     text = standard_input().read() if args.query == "-" else args.query
     root = as_root(find_root(args))
@@ -114,8 +114,8 @@ def run(args: argparse.Namespace) -> int:
 def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: list[str], given: Sequence[At]) -> None:
     """Those that the query names, each as of its moment."""
     from consumer_groups.sql.relations import DATAFUSION, Table, names_in, plan_relations
-    from delta_log.errors import UnknownTopic
-    from delta_log.table_queries import NoSuchTable
+    from delta_log.fetch.sql import NoSuchTable
+    from delta_log.model.errors import UnknownTopic
 
     relations = plan_relations(names_in(text), topics, DATAFUSION)
     try:
@@ -139,7 +139,7 @@ def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: li
 def _server_tables() -> dict[str, pa.Schema]:
     """Those that a server makes with the first thing to keep in one; before, nothing is in them."""
     from consumer_groups.coordinator.tables import OFFSETS
-    from delta_log.transactions.decisions import TRANSACTIONS
+    from delta_log.transactions.transaction_log import TRANSACTIONS
 
     return {each.name: each.schema for each in (OFFSETS, TRANSACTIONS)}
 

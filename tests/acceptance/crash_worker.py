@@ -15,9 +15,11 @@ import sys
 import threading
 from collections.abc import Callable
 
-from delta_log import Log, ProducerStamp, Record, Settings, housekeeping, upkeep
-from delta_log.catalog import Catalog
-from delta_log.errors import Closed, InvalidRequest, PlanOutdated
+from delta_log import Log, ProducerStamp, Record, Settings
+from delta_log.maintenance import background as upkeep
+from delta_log.maintenance import history as housekeeping
+from delta_log.model.errors import Closed, InvalidRequest, PlanOutdated
+from delta_log.topics.catalog import Catalog
 from tests.support.kill_probe import Probe
 
 PARTITIONS = {"orders": 3, "clicks": 1, "short": 1, "brief": 1}

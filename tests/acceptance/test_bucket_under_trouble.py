@@ -13,8 +13,8 @@ from itertools import takewhile
 import pytest
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.errors import LakelogError, OutcomeUnknown, StorageRefused
-from delta_log.roots import ObjectRoot
+from delta_log.model.errors import LakelogError, OutcomeUnknown, StorageRefused
+from delta_log.root.root import ObjectRoot
 from delta_log.stores.objects import ObjectStore
 from tests.support.logs import crash, everything, hold_tables, no_thread_left, values_of
 from tests.support.s3_server import S3Server, options_for

@@ -149,7 +149,7 @@ def test_a_commit_is_decided_once_whoever_dies_before_it_is_answered(tmp_path: P
 
 FORGETS_WHAT_IT_DECIDED = """
     import sys
-    from delta_log.ledger import Ledger
+    from delta_log.keyed import Ledger
     from tests.support.armed_server import main
 
     Ledger.encode = lambda *given: []

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from delta_log.fullness import ballast_size
-from delta_log.operators import check
+from delta_log.operations import check
+from delta_log.runtime.fullness import ballast_size
 from tests.architecture.project_files import ROOT
 from tests.support.figures import metric
 from tests.support.serving import DEADLINE_S, Server, environment, serving, wait_for

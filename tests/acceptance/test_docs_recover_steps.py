@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, LogReader, Record, Settings
-from delta_log.errors import Corruption, TopicClosed
+from delta_log.model.errors import Corruption, TopicClosed
 from tests.architecture.project_files import ROOT
 
 QUIET = Settings(upkeep=False, tail_bytes=0)

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.leasing import Leases
-from delta_log.lost_ranges import LOST
-from delta_log.rewrite import rewritten_name
-from delta_log.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
-from delta_log.topic_plans import DELETED, EXPORTED
+from delta_log.delta.file_commits import rewritten_name
+from delta_log.delta.topic_commits import DELETED, EXPORTED
+from delta_log.maintenance.lease_holder import Leases
+from delta_log.model.lost_ranges import LOST
+from delta_log.model.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
 from jobs import key_compaction
 from lakelog.commands.jobs_schedule import lease_name
 from tests.architecture.project_files import ROOT

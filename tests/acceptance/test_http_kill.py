@@ -100,8 +100,8 @@ def test_nothing_that_was_answered_is_lost_doubled_or_moved_by_kills(tmp_path: P
 #: And brings nothing to the tables, which would have what the journal loses.
 ANSWERS_BEFORE_IT_WRITES = """
     from collections import deque
-    from delta_log.disk import Disk
-    from delta_log.tabler import Tabler
+    from delta_log.runtime.syscalls import Disk
+    from delta_log.commit.commit_scheduler import Tabler
 
     waiting, write_all, close = deque(), Disk.write_all, Disk.close
 
@@ -119,7 +119,7 @@ ANSWERS_BEFORE_IT_WRITES = """
     Tabler.notice = lambda tabler, live: None
 """
 FORGETS_WHO_SENT = """
-    from ingest_api import routes_produce
+    from ingest_api.routes.records import produce as routes_produce
 
     routes_produce.read_sender = lambda headers: None
 """
@@ -130,7 +130,7 @@ TELLS_THE_NEXT_OFFSET = """
     Appended.offsets = lambda appended: [offset + 1 for offset in offsets(appended)]
 """
 STORES_THE_FIRST_ALONE = """
-    from ingest_api import routes_produce
+    from ingest_api.routes.records import produce as routes_produce
 
     decode_lines = routes_produce.decode_lines
     routes_produce.decode_lines = lambda body, **how: decode_lines(body, **how)[:3]

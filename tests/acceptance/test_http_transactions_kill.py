@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from delta_log.table_queries import read_table
+from delta_log.fetch.sql import read_table
 from tests.support import armed_server
 from tests.support.armed_server import armed
 from tests.support.http_ledger import Broken, read_tables

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from delta_log.maintenance import Maintenance
-from delta_log.types import DataFile
+from delta_log.maintenance.jobs_api import Maintenance
+from delta_log.model.types import DataFile
 from tests.architecture.project_files import ROOT
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.numbered import Numbered

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from delta_log.maintenance import Maintenance
+from delta_log.maintenance.jobs_api import Maintenance
 from jobs import audit, key_compaction
 from tests.support.job_stage import TOPIC, by_delta_rs, by_http, finish, let_time_pass, now_ms, run_job, start_job
 from tests.support.keyed_stage import KeyedWriter, check_compacted, check_compacted_so_far, create_compacted, marks

@@ -23,7 +23,7 @@ import httpx
 import pytest
 
 from delta_log import Log, LogReader
-from delta_log.table_queries import read_table
+from delta_log.fetch.sql import read_table
 from tests.architecture.project_files import ROOT
 from tests.support.serving import DEADLINE_S, LISTENS, Server, environment, journal_of, serve_in_vain, serving, wait_for
 

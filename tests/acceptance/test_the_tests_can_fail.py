@@ -92,7 +92,7 @@ def test_a_kill_shows_the_loss_when_the_journal_is_written_after_the_acknowledge
             from collections import deque
 
             from delta_log import Settings
-            from delta_log.disk import Disk
+            from delta_log.runtime.syscalls import Disk
             from tests.acceptance import crash_worker
             from tests.support.logs import hold_tables
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from consumer_groups.model import errors as errors_of_groups
-from delta_log import errors as errors_of_the_log
+from delta_log.model import errors as errors_of_the_log
 from lakelog import errors as errors_of_clients
 from lakelog.commands import COMMANDS, Command
 from lakelog.terminal.arguments import add_output

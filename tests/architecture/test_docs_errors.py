@@ -6,8 +6,8 @@ from types import ModuleType
 import pytest
 
 from consumer_groups.model import errors as group_errors
-from delta_log import errors
-from delta_log.errors import LakelogError
+from delta_log.model import errors
+from delta_log.model.errors import LakelogError
 from tests.architecture.project_files import ROOT, load_tool
 
 PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")

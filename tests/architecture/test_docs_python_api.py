@@ -7,8 +7,8 @@ import re
 import pytest
 
 import delta_log
-from delta_log import operators
-from delta_log.log_reader import Reading
+from delta_log import operations
+from delta_log.reader import Reading
 from tests.architecture.project_files import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8")
@@ -104,9 +104,9 @@ def test_defaults_of_settings_are_those_of_the_code(given: object):
 
 def test_the_verbs_of_operators_are_written_as_they_are():
     texts = documented("The operator's verbs")
-    assert set(texts) == set(operators.__all__)
+    assert set(texts) == set(operations.__all__)
     for name, text in texts.items():
-        real = inspect.signature(getattr(operators, name)).parameters
+        real = inspect.signature(getattr(operations, name)).parameters
         written = written_parameters(text)
         assert written == [(p.name, p.kind is p.KEYWORD_ONLY, p.default is not p.empty) for p in real.values()], text
         for parameter, value in re.findall(r"(\w+)=([^,)]+)", text):

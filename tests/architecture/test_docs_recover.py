@@ -2,8 +2,8 @@
 
 import re
 
-from delta_log.errors import LakelogError
-from delta_log.recovery import Report
+from delta_log.model.errors import LakelogError
+from delta_log.startup.recovery import Report
 from tests.architecture.project_files import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "recover.md").read_text(encoding="utf-8")

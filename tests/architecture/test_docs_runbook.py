@@ -38,7 +38,7 @@ def test_every_line_that_may_be_said_has_a_row_with_its_level_and_every_row_a_li
 
 
 def test_the_lines_of_what_writes_the_log_are_those_of_the_code():
-    source = (ROOT / "ingest_api" / "logs.py").read_text(encoding="utf-8")
+    source = (ROOT / "ingest_api" / "observe" / "log_writer.py").read_text(encoding="utf-8")
     for line, _ in OF_THE_WRITER:
         pattern = re.escape(line).replace("…", r"\{[^}]+\}(?::\{[^}]+\})?")
         assert re.search(pattern, source), line

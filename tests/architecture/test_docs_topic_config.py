@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from delta_log.topic_settings import SETTINGS, Setting
+from delta_log.model.topic_settings import SETTINGS, Setting
 from tests.architecture.project_files import load_tool
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.dead_letter import dead_letter_topics
 from consumer_groups.model.errors import NotOpen, PartitionNotOwned, StaleGeneration
 from delta_log import Log, Record
-from delta_log.errors import InvalidRecord, StorageRefused
+from delta_log.model.errors import InvalidRecord, StorageRefused
 from tests.support.coordinating import coordinating, join, poll
 from tests.support.logs import Place, everything
 from tests.support.loops import in_loop

@@ -20,8 +20,8 @@ from consumer_groups.model.options import Options
 from consumer_groups.state.invariants import check_invariants
 from consumer_groups.state.state import Groups
 from delta_log import Log
-from delta_log.errors import LakelogError, StorageRefused, TopicClosed
-from delta_log.places import options_of
+from delta_log.model.errors import LakelogError, StorageRefused, TopicClosed
+from delta_log.model.store_location import options_of
 from tests.support.coordinating import ROOM, SOON_S, coordinating, join, poll, put
 from tests.support.keyed_rows import stored
 from tests.support.logs import Place

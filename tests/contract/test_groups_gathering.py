@@ -11,7 +11,7 @@ from consumer_groups.decisions.commits import Seek
 from consumer_groups.decisions.polling import Poll
 from consumer_groups.model.assignment import TopicPartition
 from delta_log import Log
-from delta_log.clocks import wall_clock_ms
+from delta_log.runtime.clock import wall_clock_ms
 from tests.support.coordinating import SOON_S, coordinating, given, join, poll, put, waits
 from tests.support.loops import in_loop
 

@@ -23,7 +23,7 @@ from consumer_groups.state.group_draft import Draft
 from consumer_groups.state.invariants import check_invariants
 from consumer_groups.state.state import Group, Groups
 from delta_log import Log
-from delta_log.errors import StorageRefused
+from delta_log.model.errors import StorageRefused
 from tests.support.coordinating import SOON_S, coordinating, join, poll, put
 from tests.support.group_assignors import Gate, gate
 from tests.support.loops import in_loop

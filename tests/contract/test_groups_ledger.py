@@ -7,7 +7,7 @@ from consumer_groups.decisions.commits import Commit, Commitment
 from consumer_groups.decisions.membership import Leave
 from consumer_groups.model.assignment import TopicPartition
 from delta_log import Log, Record
-from delta_log.ledger_compaction import KEPT_FILES, KEPT_ROWS
+from delta_log.maintenance.compaction.keyed_files import KEPT_FILES, KEPT_ROWS
 from tests.support.coordinating import coordinating, join, poll, put
 from tests.support.keyed_rows import live_of, stored
 from tests.support.logs import Place

@@ -15,7 +15,7 @@ from consumer_groups.decisions.polling import Poll
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.errors import PartitionNotOwned, UnknownInstance
 from delta_log import Log
-from delta_log.clocks import wall_clock_ms
+from delta_log.runtime.clock import wall_clock_ms
 from tests.support.coordinating import ROOM, SOON_S, comes_true, coordinating, given, join, poll, put
 from tests.support.loops import in_loop
 

@@ -16,7 +16,7 @@ from consumer_groups.decisions.transactional_offsets import Moved
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.errors import PartitionNotOwned
 from delta_log import Log, Record
-from delta_log.errors import UnknownTopic
+from delta_log.model.errors import UnknownTopic
 from delta_log.transactions.transaction import Commit
 from tests.support.coordinating import HeldJournal, comes_true, coordinating, join, poll, put
 from tests.support.logs import Place, values_of

@@ -21,8 +21,8 @@ from consumer_groups.decisions.membership import Heartbeat
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.errors import UnknownInstance
 from delta_log import Log
-from delta_log.clocks import wall_clock_ms
-from delta_log.errors import StorageRefused, TopicClosed
+from delta_log.model.errors import StorageRefused, TopicClosed
+from delta_log.runtime.clock import wall_clock_ms
 from tests.support.coordinating import SOON_S, HeldJournal, comes_true, coordinating, join, poll, put
 from tests.support.logs import Place
 from tests.support.loops import in_loop

@@ -12,7 +12,7 @@ from consumer_groups.decisions.membership import Leave, decide_leave
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.errors import StaleGeneration
 from delta_log import Appended, LakelogError, Log, Prepared, Record
-from delta_log.errors import StorageRefused, TopicClosed, TransactionFenced
+from delta_log.model.errors import StorageRefused, TopicClosed, TransactionFenced
 from tests.support.coordinating import coordinating, join
 from tests.support.keyed_rows import live_of
 from tests.support.logs import Place, values_of

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.frames import Frame, Place, checksum
 from delta_log.journal import Journal, LocalJournal, MemoryJournal
+from delta_log.journal.group_format import Frame, Place, checksum
 from delta_log.journal.objects import ObjectJournal
-from delta_log.payload_kinds import ROWS
+from delta_log.records.payload_kinds import ROWS
 from delta_log.stores import MemoryStore, Store
 from delta_log.stores.objects import ObjectStore
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from delta_log import Log, Record
-from delta_log.actions import Add, Remove, Txn
-from delta_log.checkpoint import write_checkpoint
-from delta_log.errors import Corruption, PlanOutdated
-from delta_log.housekeeping import clean_history
-from delta_log.key_maintenance import Marks, Pass
-from delta_log.maintenance import Maintenance
-from delta_log.snapshot import Snapshot
-from delta_log.topic_ground import COMMIT_WITHIN_MS
+from delta_log.delta.actions import Add, Remove, Txn
+from delta_log.delta.snapshot import Snapshot
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.maintenance.compaction.passes import Marks, Pass
+from delta_log.maintenance.history import clean_history
+from delta_log.maintenance.jobs_api import Maintenance
+from delta_log.model.errors import Corruption, PlanOutdated
+from delta_log.topics.job_context import COMMIT_WITHIN_MS
 from tests.support.key_passes import begin, compact, finish, write
 from tests.support.logs import FROM_FILES, QUIET, Place, everything, hold_tables, offsets_of
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log import Log, LogReader
-from delta_log.errors import NotARoot
-from delta_log.leases import SWEPT_AFTER_MS, Lease
-from delta_log.leasing import Grip, Leases
+from delta_log.maintenance.lease_holder import Grip, Leases
+from delta_log.maintenance.leases import SWEPT_AFTER_MS, Lease
+from delta_log.model.errors import NotARoot
 from delta_log.stores import LocalStore, MemoryStore, Store
 from delta_log.stores.objects import ObjectStore
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Appended, Log, OffsetRange, Record
-from delta_log.errors import (
+from delta_log.model.errors import (
     Closed,
     InvalidRecord,
     RecordTooLarge,
     UnknownPartition,
     UnknownTopic,
 )
-from delta_log.partitioner import murmur2_partition
+from delta_log.model.partitioner import murmur2_partition
 from tests.support.logs import QUIET, Place, everything, hold_tables, offsets_of, values_of
 
 

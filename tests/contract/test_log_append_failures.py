@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import (
+from delta_log.model.errors import (
     OutcomeUnknown,
     StorageRefused,
 )

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Appended, Log, ProducerStamp, Record
-from delta_log.errors import Closed, InvalidRecord, StorageRefused, UnknownPartition, UnknownTopic
-from delta_log.request import prepare_records
+from delta_log.model.errors import Closed, InvalidRecord, StorageRefused, UnknownPartition, UnknownTopic
+from delta_log.records.prepare import prepare_records
 from tests.support.logs import Place, eventually, everything, offsets_of, values_of
 
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Begun, Log, Record
-from delta_log.errors import NotAvailable, OffsetOutOfRange, TopicClosed
-from delta_log.fetched import NO_LIMIT
-from delta_log.parquet import encode_parquet, read_file
-from delta_log.schema import FILE_SCHEMA, ROW_GROUP
-from delta_log.topic_config import ParquetCodec
+from delta_log.delta.parquet import encode_parquet, read_file
+from delta_log.fetch.fetch_result import NO_LIMIT
+from delta_log.model.errors import NotAvailable, OffsetOutOfRange, TopicClosed
+from delta_log.model.schema import FILE_SCHEMA, ROW_GROUP
+from delta_log.model.topic_config import ParquetCodec
 from tests.support.large_topics import FILE_ROWS, damage, fill_large, live_files, load_all, open_files
 from tests.support.logs import FROM_FILES, Place
 

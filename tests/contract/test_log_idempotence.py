@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Appended, Log, OffsetRange, ProducerStamp, Record
-from delta_log.errors import (
+from delta_log.delta.parquet import read_file
+from delta_log.model.errors import (
     InvalidRequest,
     OutOfOrderSequence,
     ProducerEpochTooHigh,
@@ -19,9 +20,8 @@ from delta_log.errors import (
     StorageRefused,
     TopicClosed,
 )
-from delta_log.parquet import read_file
-from delta_log.partitioner import assign_partitions
-from delta_log.producers import REMEMBERED
+from delta_log.model.partitioner import assign_partitions
+from delta_log.records.idempotence import REMEMBERED
 from tests.support.logs import Place, eventually, everything, hold_tables, replace_settings, values_of
 
 

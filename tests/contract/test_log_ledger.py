@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Ledger, LedgerTable, Limits, Log, LogReader, Record
-from delta_log.errors import Closed, InvalidName, InvalidRequest, TopicClosed, TopicExists
+from delta_log.model.errors import Closed, InvalidName, InvalidRequest, TopicClosed, TopicExists
 from tests.support.keyed_rows import (
     MARKS,
     READERS,

@@ -11,11 +11,19 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from delta_log import Appended, Ledger, Limits, Log, Record
-from delta_log.actions import Txn
-from delta_log.conflicts import Kind
-from delta_log.errors import Closed, LakelogError, NotOwner, OutcomeUnknown, Overloaded, StorageRefused, TopicClosed
-from delta_log.snapshot import EPOCH_TXN
-from delta_log.table import Table
+from delta_log.delta.actions import Txn
+from delta_log.delta.conflicts import Kind
+from delta_log.delta.snapshot import EPOCH_TXN
+from delta_log.delta.table import Table
+from delta_log.model.errors import (
+    Closed,
+    LakelogError,
+    NotOwner,
+    OutcomeUnknown,
+    Overloaded,
+    StorageRefused,
+    TopicClosed,
+)
 from tests.support.keyed_rows import MARKS, TABLES, compact, live_of, mark, reader, state
 from tests.support.logs import Place, eventually, hold_tables, replace_settings, values_of
 from tests.support.tables import info

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from delta_log import Appended, Log, ProducerStamp, Record
-from delta_log.errors import UnknownTopic
+from delta_log.model.errors import UnknownTopic
 from tests.support.logs import Place, replace_settings, values_of
 
 #: Nobody in these tests may wait so long.

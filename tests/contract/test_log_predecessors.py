@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_log import Appended, Log, ProducerStamp, Record
-from delta_log.errors import (
+from delta_log.append.early_requests import MOST_PARKED
+from delta_log.model.errors import (
     Closed,
     OutcomeUnknown,
     OutOfOrderSequence,
@@ -27,7 +28,6 @@ from delta_log.errors import (
     StorageRefused,
     UnknownTopic,
 )
-from delta_log.producer_parking import MOST_PARKED
 from tests.support.logs import Place, eventually, replace_settings, values_of
 
 #: Nobody in these tests may wait so long: who is not woken in time is not woken at all.

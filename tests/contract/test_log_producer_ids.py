@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from delta_log import Appended, Log, ProducerIdentity, ProducerStamp, Record, upkeep
-from delta_log.errors import (
+from delta_log import Appended, Log, ProducerIdentity, ProducerStamp, Record
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.maintenance import background as upkeep
+from delta_log.model.errors import (
     Closed,
     InvalidName,
     NotOwner,
@@ -26,8 +28,7 @@ from delta_log.errors import (
     StorageRefused,
     TopicClosed,
 )
-from delta_log.producers import Producers
-from delta_log.tabler import Tabler
+from delta_log.records.idempotence import Producers
 from tests.support.logs import Place, eventually, fold_producers, hold_tables, replace_settings
 
 DAY_MS = 86_400_000

@@ -6,9 +6,9 @@ from unittest.mock import Mock
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import Corruption, LakelogError, OffsetOutOfRange
-from delta_log.rewrite import remove_files
-from delta_log.writer import Limits
+from delta_log.append.group_commit import Limits
+from delta_log.delta.file_commits import remove_files
+from delta_log.model.errors import Corruption, LakelogError, OffsetOutOfRange
 from tests.support.logs import (
     FROM_FILES,
     QUIET,

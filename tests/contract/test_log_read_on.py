@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import delta_log.file_reads
+import delta_log.fetch.file_fetch
 from delta_log import Log, Record
 from tests.support.logs import FROM_FILES, Place, offsets_of
 
@@ -26,14 +26,14 @@ def filled(place: Place) -> Iterator[Log]:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of every part of a file that was decoded."""
     seen: list[int] = []
-    real = delta_log.file_reads.read_row_groups
+    real = delta_log.fetch.file_fetch.read_row_groups
 
     def counted(*args: Any, **options: Any) -> Iterator[Any]:
         for part in real(*args, **options):
             seen.append(part.num_rows)
             yield part
 
-    monkeypatch.setattr(delta_log.file_reads, "read_row_groups", counted)
+    monkeypatch.setattr(delta_log.fetch.file_fetch, "read_row_groups", counted)
     return seen
 
 

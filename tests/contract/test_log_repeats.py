@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Appended, Log, ProducerStamp, Record
-from delta_log.errors import InvalidRecord, OutOfOrderSequence, SequenceReused
+from delta_log.model.errors import InvalidRecord, OutOfOrderSequence, SequenceReused
 from tests.support.logs import NOW, Place, hold_tables, replace_settings, values_of
 
 OLD = NOW - 900

@@ -5,10 +5,10 @@ from unittest import mock
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import OffsetOutOfRange, StorageRefused, UnknownPartition
-from delta_log.rewrite import move_log_start, remove_files
-from delta_log.snapshot import Snapshot
-from delta_log.table import Table
+from delta_log.delta.file_commits import move_log_start, remove_files
+from delta_log.delta.snapshot import Snapshot
+from delta_log.delta.table import Table
+from delta_log.model.errors import OffsetOutOfRange, StorageRefused, UnknownPartition
 from tests.support.logs import FROM_FILES, Place, everything, hold_tables, offsets_of, values_of
 
 WEEK = 7 * 24 * 3_600_000

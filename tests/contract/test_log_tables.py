@@ -6,14 +6,14 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import (
+from delta_log.delta.table import Table
+from delta_log.model.errors import (
     Closed,
     LakelogError,
     NotOwner,
     RootInUse,
     UnknownTopic,
 )
-from delta_log.table import Table
 from tests.support.logs import (
     FROM_FILES,
     QUIET,

@@ -3,13 +3,13 @@
 import pytest
 
 from delta_log import Log, LogReader, Record
-from delta_log.errors import (
+from delta_log.delta.file_commits import move_log_start
+from delta_log.delta.table import Table
+from delta_log.model.errors import (
     LakelogError,
     PlanOutdated,
     UnknownTopic,
 )
-from delta_log.rewrite import move_log_start
-from delta_log.table import Table
 from tests.support.logs import Place, everything, hold_tables, offsets_of, values_of
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import (
+from delta_log.model.errors import (
     InvalidConfig,
     InvalidName,
     InvalidPartitions,
@@ -15,7 +15,7 @@ from delta_log.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from delta_log.topic_config import SETTINGS
+from delta_log.model.topic_config import SETTINGS
 from tests.support.logs import Place, everything, hold_tables, replace_settings, values_of
 
 #: One allowed value for every setting, none of them the default.

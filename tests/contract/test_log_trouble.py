@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import (
+from delta_log.append.group_commit import Limits
+from delta_log.model.errors import (
     Closed,
     LakelogError,
     NotAvailable,
@@ -14,7 +15,6 @@ from delta_log.errors import (
     StorageRefused,
     TopicClosed,
 )
-from delta_log.writer import Limits
 from tests.support.logs import (
     FROM_FILES,
     Place,

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Appended, Ledger, Limits, Log, Prepared, Record
-from delta_log.errors import DecidedInVain, InvalidRequest, Overloaded, StorageRefused, TopicClosed, UnknownTopic
-from delta_log.ledger_request import EncodedRows
-from delta_log.producers import Producers
+from delta_log.append.append_unit import EncodedRows
+from delta_log.model.errors import DecidedInVain, InvalidRequest, Overloaded, StorageRefused, TopicClosed, UnknownTopic
+from delta_log.records.idempotence import Producers
 from tests.support.keyed_rows import MARKS, TABLES, live_of, mark, reader, state
 from tests.support.logs import Place, eventually, everything, hold_tables, replace_settings, values_of
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import Closed, UnknownTopic
-from delta_log.log_reader import LogReader
+from delta_log.model.errors import Closed, UnknownTopic
+from delta_log.reader import LogReader
 from tests.support.logs import (
     Place,
     eventually,
@@ -86,7 +86,7 @@ def test_who_waits_is_let_go_when_the_topic_or_the_log_goes(place: Place):
 
 
 def test_a_reader_sees_what_is_in_the_tables_and_follows(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("delta_log.log_reader._LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr("delta_log.reader._LOOK_EVERY_S", 0.02)
     log = place.open()
     log.create_topic("t", 2)
     hold_tables(log)

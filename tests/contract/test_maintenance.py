@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import Corruption, NotARoot, OffsetOutOfRange, PlanOutdated, StorageRefused, UnknownTopic
-from delta_log.file_bin import Bin
-from delta_log.maintenance import COMMIT_WITHIN_MS, Maintenance, RetentionLook, TopicMaintenance, find_due
-from delta_log.merging import MergeAnswer, MergeOrder, carry_out
-from delta_log.roots import MemoryRoot
+from delta_log.maintenance.compaction.merge_files import MergeAnswer, MergeOrder, carry_out
+from delta_log.maintenance.jobs_api import COMMIT_WITHIN_MS, Maintenance, RetentionLook, TopicMaintenance, find_due
+from delta_log.model.errors import Corruption, NotARoot, OffsetOutOfRange, PlanOutdated, StorageRefused, UnknownTopic
+from delta_log.model.file_bin import Bin
+from delta_log.root.root import MemoryRoot
 from tests.support.logs import FROM_FILES, NOW, Place, everything, hold_tables, replace_settings, values_of
 
 HOUR = 3_600_000

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.errors import StorageRefused
-from delta_log.probing import Trial, check_put_if_absent, try_directory, try_rights
+from delta_log.model.errors import StorageRefused
 from delta_log.stores import LocalStore, MemoryStore, Store
 from delta_log.stores.objects import ObjectStore
+from delta_log.stores.store_check import Trial, check_put_if_absent, try_directory, try_rights
 from tests.support.failing_disk import FailingDisk
 
 

@@ -8,11 +8,12 @@ from unittest import mock
 import msgspec
 import pytest
 
-from delta_log import Log, Record, Settings, upkeep
-from delta_log.errors import StorageRefused
-from delta_log.ledger_table import Row
-from delta_log.transactions.decisions import REMEMBERED, TABLE, TRANSACTIONS, Decisions
-from delta_log.upkeep import Upkeep
+from delta_log import Log, Record, Settings
+from delta_log.maintenance import background as upkeep
+from delta_log.maintenance.background import Upkeep
+from delta_log.model.errors import StorageRefused
+from delta_log.records.keyed_table import Row
+from delta_log.transactions.transaction_log import REMEMBERED, TABLE, TRANSACTIONS, Decisions
 from tests.support.keyed_rows import live_of
 from tests.support.logs import Place, eventually, hold_tables
 

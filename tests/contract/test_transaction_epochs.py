@@ -7,8 +7,8 @@ from unittest import mock
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import OutcomeUnknown, StaleProducerEpoch, TransactionFenced
-from delta_log.producers import ProducerRow, Producers
+from delta_log.model.errors import OutcomeUnknown, StaleProducerEpoch, TransactionFenced
+from delta_log.records.idempotence import ProducerRow, Producers
 from tests.support.logs import Place, eventually, replace_settings, values_of
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from delta_log import Log, Record, TransactionStatistics
-from delta_log.errors import TransactionTimedOut
+from delta_log.model.errors import TransactionTimedOut
 from tests.support.logs import Place
 
 

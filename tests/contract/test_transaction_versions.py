@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import (
+from delta_log.model.errors import (
     InvalidName,
     OutcomeUnknown,
     OutOfOrderSequence,
@@ -19,7 +19,7 @@ from delta_log.errors import (
     UnknownStage,
     VersionDecided,
 )
-from delta_log.transaction_bounds import Bounds
+from delta_log.model.transaction_bounds import Bounds
 from tests.support.logs import Place, replace_settings, values_of
 
 

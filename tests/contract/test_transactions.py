@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.errors import (
+from delta_log.model.errors import (
     InvalidRecord,
     InvalidStamp,
     InvalidTransactionTimeout,
@@ -30,7 +30,7 @@ from delta_log.errors import (
     UnknownTopic,
     UnknownTransaction,
 )
-from delta_log.transaction_bounds import Bounds
+from delta_log.model.transaction_bounds import Bounds
 from delta_log.transactions.transaction import Commit
 from tests.support.additions import Pages
 from tests.support.keyed_rows import TABLES, live_of, mark

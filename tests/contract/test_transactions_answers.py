@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import RecordTooLarge, TransactionDecided, TransactionError
+from delta_log.model.errors import RecordTooLarge, TransactionDecided, TransactionError
 from delta_log.transactions.transaction import Commit
 from tests.support.additions import Pages
 from tests.support.keyed_rows import TABLES, mark

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import (
+from delta_log.model.errors import (
     LakelogError,
     NotAvailable,
     OutcomeUnknown,

@@ -7,14 +7,14 @@ from unittest import mock
 import pytest
 
 from delta_log import Log
-from delta_log.errors import (
+from delta_log.model.errors import (
     StorageRefused,
     TransactionAborted,
     TransactionFenced,
     TransactionTimedOut,
     VersionDecided,
 )
-from delta_log.transaction_bounds import Bounds
+from delta_log.model.transaction_bounds import Bounds
 from tests.support.logs import Place
 
 

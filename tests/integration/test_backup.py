@@ -12,12 +12,13 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.checkpoint import write_checkpoint
-from delta_log.errors import Corruption, InvalidRequest, NotARoot, NotOwner, RootInUse
-from delta_log.operators import backup, check, cutting, repair
-from delta_log.operators.backing_up import BACKUP_FILE, EPOCH_STEP
-from delta_log.operators.backup_report import BackupProgress, BackupReport
-from delta_log.roots import MemoryRoot, ObjectRoot
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.model.errors import Corruption, InvalidRequest, NotARoot, NotOwner, RootInUse
+from delta_log.operations import backup, check, repair
+from delta_log.operations.backup import point_in_time as cutting
+from delta_log.operations.backup.backup import BACKUP_FILE, EPOCH_STEP
+from delta_log.operations.backup.report import BackupProgress, BackupReport
+from delta_log.root.root import MemoryRoot, ObjectRoot
 from delta_log.stores import MemoryStore, Store
 from tests.architecture.project_files import ROOT
 from tests.support import damaged_roots as roots
@@ -300,7 +301,7 @@ def test_a_running_log_in_memory_has_nothing_to_look_at(copy: Path):
 KILLED = """
 import sys
 from pathlib import Path
-from delta_log.operators import backup
+from delta_log.operations import backup
 from tests.support.kill_probe import Probe
 backup(Path(sys.argv[1]), Path(sys.argv[2]), probe=Probe(sys.argv[3], int(sys.argv[4])))
 """

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, LogReader, Record
-from delta_log.checkpoint import write_checkpoint
-from delta_log.errors import LakelogError
-from delta_log.journal_scan import scan_segment
-from delta_log.operators import check
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.journal.segment_scan import scan_segment
+from delta_log.model.errors import LakelogError
+from delta_log.operations import check
 from tests.support import damaged_roots as roots
 from tests.support.damaged_roots import QUIET, TOPIC
 from tests.support.logs import crash, hold_tables

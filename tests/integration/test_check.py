@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.actions import CommitInfo, Txn
-from delta_log.conflicts import Kind
-from delta_log.errors import NotARoot
-from delta_log.operators import check
-from delta_log.operators.findings import CheckReport, Severity
-from delta_log.parquet import encode_parquet
-from delta_log.rewrite import remove_files
-from delta_log.roots import RootInfo, encode_info
-from delta_log.snapshot import clean_txn
-from delta_log.topic_config import ParquetCodec
+from delta_log.delta.actions import CommitInfo, Txn
+from delta_log.delta.conflicts import Kind
+from delta_log.delta.file_commits import remove_files
+from delta_log.delta.parquet import encode_parquet
+from delta_log.delta.snapshot import clean_txn
+from delta_log.model.errors import NotARoot
+from delta_log.model.topic_config import ParquetCodec
+from delta_log.operations import check
+from delta_log.operations.check.findings import CheckReport, Severity
+from delta_log.root.root import RootInfo, encode_info
 from tests.support import damaged_roots as roots
 from tests.support.damaged_roots import KINDS, QUIET, TOPIC
 from tests.support.job_stage import let_time_pass
@@ -140,7 +140,7 @@ def test_a_newest_entry_that_is_gone_is_told_by_the_files_that_were_written_for_
 
 def with_checkpoints(root: Path) -> Path:
     """As after a hundred commits, and some more."""
-    from delta_log.checkpoint import write_checkpoint
+    from delta_log.delta.write_checkpoint import write_checkpoint
 
     with Log.open(root, settings=QUIET) as log:
         live = log._running.catalog.live(TOPIC)
@@ -179,8 +179,8 @@ def test_a_hint_that_tells_another_story_than_its_checkpoint_is_named(stopped: P
 
 def test_a_checkpoint_that_tells_another_story_than_the_entries_is_named(stopped: Path):
     checkpoint = with_checkpoints(stopped)
-    from delta_log.checkpoint import decode_checkpoint, encode_checkpoint
-    from delta_log.snapshot import Snapshot
+    from delta_log.delta.checkpoint import decode_checkpoint, encode_checkpoint
+    from delta_log.delta.snapshot import Snapshot
 
     state = Snapshot(version=int(checkpoint.name[:20]))
     state.fold(decode_checkpoint(checkpoint.read_bytes(), ""))
@@ -212,7 +212,7 @@ def test_rows_that_the_journal_has_otherwise_than_the_table_are_named(dead: Path
     file = roots.topic_files(dead)[1]
     rows = pq.read_table(file)
     changed = rows.set_column(rows.schema.get_field_index("value"), "value", [[b"another"] * rows.num_rows])
-    from delta_log.schema import FILE_SCHEMA
+    from delta_log.model.schema import FILE_SCHEMA
 
     data = encode_parquet(changed.select(FILE_SCHEMA.names).cast(FILE_SCHEMA), ParquetCodec(), ordered_by=("offset",))
     file.write_bytes(data)

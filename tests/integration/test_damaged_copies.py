@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.operators import backup, check, restore
-from delta_log.operators.backup_report import BackupReport
-from delta_log.roots import ObjectRoot
+from delta_log.operations import backup, check, restore
+from delta_log.operations.backup.report import BackupReport
+from delta_log.root.root import ObjectRoot
 from delta_log.stores import MemoryStore
 from tests.architecture.project_files import ROOT
 from tests.support import damaged_roots as roots
@@ -74,7 +74,7 @@ def test_what_an_earlier_backup_has_as_it_was_written_stays(stopped: Path, copy:
 KILLED = """
 import sys
 from pathlib import Path
-from delta_log.operators import backup
+from delta_log.operations import backup
 from tests.support.kill_probe import Probe
 backup(Path(sys.argv[1]), Path(sys.argv[2]), probe=Probe(sys.argv[3], int(sys.argv[4])))
 """

@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, LogReader, Record, Settings
-from delta_log.errors import NotAvailable, OutcomeUnknown
-from delta_log.operators import check
+from delta_log.model.errors import NotAvailable, OutcomeUnknown
+from delta_log.operations import check
 from tests.support.failing_disk import FailingDisk
 from tests.support.logs import DEADLINE_S, crash, eventually, hold_tables, no_thread_left, values_of
 

@@ -18,10 +18,10 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, LogReader, Record, Settings
-from delta_log.clocks import wall_clock_ms
-from delta_log.disk import Disk
-from delta_log.errors import DiskFull, LakelogError, NotAvailable, OutcomeUnknown
-from delta_log.operators import backup, check, repair, restore
+from delta_log.model.errors import DiskFull, LakelogError, NotAvailable, OutcomeUnknown
+from delta_log.operations import backup, check, repair, restore
+from delta_log.runtime.clock import wall_clock_ms
+from delta_log.runtime.syscalls import Disk
 from lakelog.commands.doctor_root import examine_root
 from tests.architecture.project_files import ROOT
 from tests.support.failing_disk import FailingDisk

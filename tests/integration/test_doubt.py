@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.model.errors import OutcomeUnknown, StorageRefused
 from tests.support.logs import Place, hold_tables, values_of
 
 TOPIC = "orders"

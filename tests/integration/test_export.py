@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from delta_log import Log, LogReader, Record
-from delta_log.errors import Corruption, InvalidName, RootInUse, TopicClosed, UnknownTopic
-from delta_log.maintenance import Maintenance
-from delta_log.operators import check, export_topic, repair
+from delta_log.maintenance.jobs_api import Maintenance
+from delta_log.model.errors import Corruption, InvalidName, RootInUse, TopicClosed, UnknownTopic
+from delta_log.operations import check, export_topic, repair
 from tests.architecture.project_files import ROOT
 from tests.support import damaged_roots as roots
 from tests.support.damaged_roots import KINDS, QUIET, TOPIC, expected
@@ -190,7 +190,7 @@ def test_a_root_that_somebody_owns_keeps_its_topics(dead: Path):
 KILLED = """
 import sys
 from pathlib import Path
-from delta_log.operators import export_topic
+from delta_log.operations import export_topic
 from tests.support.kill_probe import Probe
 export_topic(Path(sys.argv[1]), "orders", probe=Probe(sys.argv[2], 1))
 """

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.leasing import Leases
-from delta_log.operators import backup, export_topic, restore
-from delta_log.transaction_bounds import Bounds
+from delta_log.maintenance.lease_holder import Leases
+from delta_log.model.transaction_bounds import Bounds
+from delta_log.operations import backup, export_topic, restore
 from delta_log.transactions.spill import Spill
 from jobs import audit, checkpoint, compaction, key_compaction, retention, vacuum
 from lakelog.cli import main

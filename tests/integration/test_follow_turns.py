@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import OffsetOutOfRange, UnknownTopic
+from delta_log.model.errors import OffsetOutOfRange, UnknownTopic
 from ingest_api.routes.records.follow_cursor import TURN_BYTES, Following
 from tests.support.http_app import HttpApp
 

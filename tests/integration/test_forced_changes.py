@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_log import Log, LogReader, Record, Settings
-from delta_log.errors import LakelogError
-from delta_log.operators import check
+from delta_log.model.errors import LakelogError
+from delta_log.operations import check
 from tests.support.logs import values_of
 
 SETTINGS = Settings(upkeep=False, tail_bytes=0, max_block_s=0.0)

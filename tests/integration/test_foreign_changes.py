@@ -3,10 +3,10 @@
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.actions import CommitInfo, Protocol, encode_commit
-from delta_log.errors import TopicClosed
-from delta_log.roots import MemoryRoot
-from delta_log.table import entry_path
+from delta_log.delta.actions import CommitInfo, Protocol, encode_commit
+from delta_log.delta.table import entry_path
+from delta_log.model.errors import TopicClosed
+from delta_log.root.root import MemoryRoot
 
 
 def test_a_protocol_that_another_writer_changed_closes_the_topic_and_no_other():

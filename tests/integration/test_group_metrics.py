@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.records import OffsetRecord
 from consumer_groups.state.state import Groups
-from delta_log.clocks import wall_clock_ms
+from delta_log.runtime.clock import wall_clock_ms
 from ingest_api.observe import group_metrics
 from ingest_api.observe import health as routes_operations
 from tests.support.group_calls import HOSTILE, commit, join, leave, more, orders, poll

@@ -13,7 +13,7 @@ import pytest
 from consumer_groups.coordinator.coordinator import Coordinator
 from consumer_groups.sql.views import COMMITTED_OFFSETS, group_lag
 from delta_log import Log, Settings
-from delta_log.errors import InvalidName
+from delta_log.model.errors import InvalidName
 from tests.architecture.project_files import ROOT
 from tests.support.coordinating import coordinating, join, put
 from tests.support.group_sql import (

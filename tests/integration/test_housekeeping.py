@@ -8,18 +8,25 @@ from unittest import mock
 
 import pytest
 
-from delta_log import Log, Record, Settings, upkeep
-from delta_log.actions import Txn
-from delta_log.checkpoint import write_checkpoint
-from delta_log.conflicts import Kind
-from delta_log.errors import StorageRefused
-from delta_log.housekeeping import CHECKPOINT_EVERY, clean_history, delete_orphans, is_checkpoint_due, removed_beyond
-from delta_log.live import Live, TopicRows
-from delta_log.record_rules import Rules
-from delta_log.snapshot import EPOCH_TXN, Snapshot
+from delta_log import Log, Record, Settings
+from delta_log.delta.actions import Txn
+from delta_log.delta.conflicts import Kind
+from delta_log.delta.snapshot import EPOCH_TXN, Snapshot
+from delta_log.delta.table import Table, entry_path
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.maintenance import background as upkeep
+from delta_log.maintenance.history import (
+    CHECKPOINT_EVERY,
+    clean_history,
+    delete_orphans,
+    is_checkpoint_due,
+    removed_beyond,
+)
+from delta_log.model.errors import StorageRefused
+from delta_log.model.topic_config import TopicConfig
+from delta_log.records.validation import Rules
 from delta_log.stores import LocalStore
-from delta_log.table import Table, entry_path
-from delta_log.topic_config import TopicConfig
+from delta_log.topics.topic_state import Live, TopicRows
 from tests.support.logs import Place, values_of
 from tests.support.tables import (
     NAME,
@@ -289,7 +296,7 @@ def test_a_surprise_in_one_topics_upkeep_does_not_end_that_of_the_others(monkeyp
         cared_for.append(live.name)
         raise ZeroDivisionError
 
-    monkeypatch.setattr("delta_log.upkeep.clean_history", clean)
+    monkeypatch.setattr("delta_log.maintenance.background.clean_history", clean)
     with Log.open("memory://", settings=Settings(upkeep=False)) as log:
         for topic in ("a", "b"):
             log.create_topic(topic)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.maintenance import Maintenance
+from delta_log.maintenance.jobs_api import Maintenance
 from jobs import checkpoint
 from tests.support.job_stage import TOPIC, by_delta_rs, finish, forget_checkpoints, start_job
 

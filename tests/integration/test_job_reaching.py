@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Log, Settings
-from delta_log.errors import InvalidRequest, NotARoot, NotAvailable, RootInUse
-from delta_log.roots import as_root, read_topic_defaults
+from delta_log.model.errors import InvalidRequest, NotARoot, NotAvailable, RootInUse
+from delta_log.root.root import as_root, read_topic_defaults
 from jobs import retention
 from jobs.addresses import client_options
 from jobs.groups import Groups

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import RootInUse
-from delta_log.maintenance import Maintenance
+from delta_log.maintenance.jobs_api import Maintenance
+from delta_log.model.errors import RootInUse
 from jobs import vacuum
 from tests.support.job_stage import DAY, TOPIC, by_delta_rs, finish, forget_checkpoints, now_ms, start_job
 

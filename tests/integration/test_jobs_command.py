@@ -15,8 +15,8 @@ from typing import IO, cast
 import pytest
 
 from delta_log import Log, LogReader, Record, Settings
-from delta_log.leases import Lease
-from delta_log.leasing import Grip, Leases
+from delta_log.maintenance.lease_holder import Grip, Leases
+from delta_log.maintenance.leases import Lease
 from jobs.names import JOBS
 from lakelog.cli import main
 from lakelog.commands.jobs_schedule import LEASE_MS, lease_name

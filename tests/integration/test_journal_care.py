@@ -5,10 +5,10 @@ from typing import Any
 from unittest import mock
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import StorageRefused
-from delta_log.journal_care import _journal_again as journal_again
-from delta_log.journal_care import copy_forward
-from delta_log.roots import LocalRoot, ObjectRoot, Root
+from delta_log.commit.journal_trim import _journal_again as journal_again
+from delta_log.commit.journal_trim import copy_forward
+from delta_log.model.errors import StorageRefused
+from delta_log.root.root import LocalRoot, ObjectRoot, Root
 from delta_log.stores import LocalStore, MemoryStore
 from tests.support.logs import crash
 
@@ -144,7 +144,7 @@ def test_who_is_replaced_amid_a_copy_takes_nothing_from_who_came():
         newcomers[0].run_upkeep()
 
     parts = log._running
-    with mock.patch("delta_log.journal_care._journal_again", replaced_behind_it):
+    with mock.patch("delta_log.commit.journal_trim._journal_again", replaced_behind_it):
         assert copy_forward(parts.journal, parts.writer, parts.catalog.lives(), kept_segments=0) == 3
     for each in (*newcomers, log):
         crash(each)

@@ -13,10 +13,12 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from consumer_groups.coordinator.tables import OFFSETS
-from delta_log import Ledger, Log, Settings, ledger_compaction, upkeep
-from delta_log.checkpoint import write_checkpoint
-from delta_log.housekeeping import clean_history
-from delta_log.ledger_table import Row
+from delta_log import Ledger, Log, Settings
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.maintenance import background as upkeep
+from delta_log.maintenance.compaction import keyed_files as ledger_compaction
+from delta_log.maintenance.history import clean_history
+from delta_log.records.keyed_table import Row
 from tests.support.keyed_rows import (
     COMMITTED,
     READERS_OF_DELTA,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import Corruption, TopicClosed
-from delta_log.frames import Frame
-from delta_log.journal_care import copy_forward
-from delta_log.journal_scan import FoundFrame, scan_segment
-from delta_log.payload_kinds import LEDGER
-from delta_log.tabler import Tabler
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.journal_trim import copy_forward
+from delta_log.journal.group_format import Frame
+from delta_log.journal.segment_scan import FoundFrame, scan_segment
+from delta_log.model.errors import Corruption, TopicClosed
+from delta_log.records.payload_kinds import LEDGER
 from tests.support.keyed_rows import TABLES, compact, live_of, mark, no_mark, reader, state
 from tests.support.logs import crash, values_of
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.errors import OutcomeUnknown, StorageRefused
-from delta_log.frames import Frame, Place, checksum
 from delta_log.journal import LocalJournal, Recovered
-from delta_log.payload_kinds import ROWS
+from delta_log.journal.group_format import Frame, Place, checksum
+from delta_log.model.errors import OutcomeUnknown, StorageRefused
+from delta_log.records.payload_kinds import ROWS
 from tests.support.failing_disk import FailingDisk
 
 SIZE = 4096

@@ -10,14 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from delta_log.errors import Corruption
-from delta_log.file_bin import Bin
-from delta_log.merging import MergeOrder, carry_out, merge_rows
-from delta_log.parquet import OpenFile, encode_groups, encode_parquet, read_file, regroup
-from delta_log.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES
+from delta_log.delta.parquet import OpenFile, encode_groups, encode_parquet, read_file, regroup
+from delta_log.maintenance.compaction.merge_files import MergeOrder, carry_out, merge_rows
+from delta_log.model.errors import Corruption
+from delta_log.model.file_bin import Bin
+from delta_log.model.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES
+from delta_log.model.topic_config import ParquetCodec
+from delta_log.model.types import DataFile
 from delta_log.stores import LocalStore, MemoryStore, Store
-from delta_log.topic_config import ParquetCodec
-from delta_log.types import DataFile
 
 NOW = 1_800_000_000_000
 CODEC = ParquetCodec()

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from delta_log.errors import NotOwner, OutcomeUnknown, StorageRefused
-from delta_log.frames import Frame, checksum
 from delta_log.journal import Recovered, objects
+from delta_log.journal.group_format import Frame, checksum
+from delta_log.journal.object_scan import FENCE, encode_object, object_name
 from delta_log.journal.objects import ObjectJournal
-from delta_log.journal_objects import FENCE, encode_object, object_name
-from delta_log.payload_kinds import ROWS
+from delta_log.model.errors import NotOwner, OutcomeUnknown, StorageRefused
+from delta_log.records.payload_kinds import ROWS
 from delta_log.stores import MemoryStore
 from delta_log.stores.protocol import Blob
 

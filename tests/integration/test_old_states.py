@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import StorageRefused
-from delta_log.maintenance import Maintenance
-from delta_log.operators import check
+from delta_log.maintenance.jobs_api import Maintenance
+from delta_log.model.errors import StorageRefused
+from delta_log.operations import check
 from tests.support.logs import Clock, crash, everything, hold_tables, values_of
 
 SETTINGS = Settings(upkeep=False, tail_bytes=0, max_block_s=0.0)

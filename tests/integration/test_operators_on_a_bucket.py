@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from delta_log import Log, upgrading
-from delta_log.errors import NotOwner
-from delta_log.operators import backup, check, export_topic, repair, upgrade
-from delta_log.roots import FORMAT, ROOT_FILE, ObjectRoot, RootInfo, encode_info, open_root
+from delta_log import Log
+from delta_log.model.errors import NotOwner
+from delta_log.operations import backup, check, export_topic, repair, upgrade
+from delta_log.root.root import FORMAT, ROOT_FILE, ObjectRoot, RootInfo, encode_info, open_root
+from delta_log.startup import upgrade as upgrading
 from delta_log.stores import Store
 from delta_log.stores.objects import ObjectStore
 from tests.support import damaged_roots as roots

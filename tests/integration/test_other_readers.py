@@ -11,7 +11,7 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError
 
 from delta_log import Log, LogReader, Record, Settings
-from delta_log.checkpoint import write_checkpoint
+from delta_log.delta.write_checkpoint import write_checkpoint
 from tests.support.logs import eventually
 from tests.support.other_readers import READERS, Rows, by_datafusion, by_delta_rs, by_log, shorten_log, write
 

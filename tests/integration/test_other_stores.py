@@ -16,8 +16,8 @@ from urllib.parse import unquote
 import pytest
 
 from delta_log import Log
-from delta_log.errors import NotARoot, StorageRefused
-from delta_log.roots import as_root, open_root
+from delta_log.model.errors import NotARoot, StorageRefused
+from delta_log.root.root import as_root, open_root
 from delta_log.stores.objects import ObjectStore
 from tests.support.commands import call_lakelog
 from tests.support.s3_server import options_for

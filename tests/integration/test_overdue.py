@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.overdue import describe_overdue
-from delta_log.retention import Overdue
+from delta_log.maintenance.retention import Overdue
+from delta_log.maintenance.retention_lag import describe_overdue
 from tests.support.logs import NOW, Place, eventually
 from tests.support.serving import serving
 

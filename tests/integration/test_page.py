@@ -19,7 +19,7 @@ from tests.support.raw_http import RawClient
 from tests.support.serving import Server, serving
 
 OPERATIONS: Final = every_operation()
-FILES: Final = Path(ingest_api.__file__).parent / "page"
+FILES: Final = Path(ingest_api.__file__).parent / "routes" / "pages" / "page"
 POLICY: Final = {
     "default-src": "'none'",
     "script-src": "'self'",
@@ -94,7 +94,9 @@ def test_the_page_is_in_the_wheel(tmp_path: Path):
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     (wheel,) = tmp_path.glob("*.whl")
-    shipped = {Path(name).name for name in ZipFile(wheel).namelist() if name.startswith("ingest_api/page/")}
+    shipped = {
+        Path(name).name for name in ZipFile(wheel).namelist() if name.startswith("ingest_api/routes/pages/page/")
+    }
     assert shipped == {each.name for each in FILES.iterdir()} == {"index.html", "page.css", "page.js"}
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.parquet import read_file
-from delta_log.schema import PRODUCERS_SCHEMA
+from delta_log.delta.parquet import read_file
+from delta_log.model.schema import PRODUCERS_SCHEMA
 
 
 def test_two_folds_at_once_leave_no_request_twice(tmp_path: Path):

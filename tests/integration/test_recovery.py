@@ -7,11 +7,11 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.errors import Corruption, TopicClosed, UnknownTopic
-from delta_log.frames import Frame, Place
-from delta_log.journal_scan import FoundFrame, scan_segment
-from delta_log.payload_kinds import DECISION
-from delta_log.tabler import Tabler
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.journal.group_format import Frame, Place
+from delta_log.journal.segment_scan import FoundFrame, scan_segment
+from delta_log.model.errors import Corruption, TopicClosed, UnknownTopic
+from delta_log.records.payload_kinds import DECISION
 from tests.support.logs import crash, values_of
 
 SETTINGS = Settings(upkeep=False, segment_bytes=16 * 1024)

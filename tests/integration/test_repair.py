@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, LogReader, ProducerStamp, Record
-from delta_log.checkpoint import write_checkpoint
-from delta_log.errors import InvalidRequest, RootInUse
-from delta_log.lost_ranges import LOST
-from delta_log.operators import check, repair
-from delta_log.operators.repairing import RepairReport
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.model.errors import InvalidRequest, RootInUse
+from delta_log.model.lost_ranges import LOST
+from delta_log.operations import check, repair
+from delta_log.operations.repair.repair import RepairReport
 from tests.architecture.project_files import ROOT
 from tests.support import damaged_roots as roots
 from tests.support.damaged_roots import KINDS, QUIET, TOPIC, expected
@@ -368,7 +368,7 @@ def test_a_root_that_somebody_owns_is_not_repaired(dead: Path):
 KILLED = """
 import sys
 from pathlib import Path
-from delta_log.operators import repair
+from delta_log.operations import repair
 from tests.support.kill_probe import Probe
 repair(Path(sys.argv[1]), probe=Probe(sys.argv[2], int(sys.argv[3])))
 """

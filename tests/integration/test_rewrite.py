@@ -6,17 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from delta_log.actions import Txn
-from delta_log.errors import Corruption, LakelogError, NotOwner, OutcomeUnknown, PlanOutdated, StorageRefused
-from delta_log.file_bin import Bin
-from delta_log.parquet import encode_parquet, read_file
-from delta_log.rewrite import cut_file, merge_files, move_log_start, remove_files, rewritten_name
-from delta_log.schema import FILE_SCHEMA
-from delta_log.snapshot import EPOCH_TXN
+from delta_log.delta.actions import Txn
+from delta_log.delta.file_commits import cut_file, merge_files, move_log_start, remove_files, rewritten_name
+from delta_log.delta.parquet import encode_parquet, read_file
+from delta_log.delta.snapshot import EPOCH_TXN
+from delta_log.delta.table import Table
+from delta_log.model.errors import Corruption, LakelogError, NotOwner, OutcomeUnknown, PlanOutdated, StorageRefused
+from delta_log.model.file_bin import Bin
+from delta_log.model.schema import FILE_SCHEMA
+from delta_log.model.topic_config import ParquetCodec
+from delta_log.model.types import DataFile
 from delta_log.stores import LocalStore, MemoryStore, Store
-from delta_log.table import Table
-from delta_log.topic_config import ParquetCodec
-from delta_log.types import DataFile
 from tests.support.tables import NOW, append, commit, info, make_table, open_table, removal
 
 TOPIC = "topic"

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from delta_log import Log, LogReader
-from delta_log.errors import NotARoot, RootInUse, StorageRefused
-from delta_log.opening import Settings
-from delta_log.roots import ROOT_FILE, LocalRoot, MemoryRoot, Root, as_root, claim_epoch, open_root
+from delta_log.model.errors import NotARoot, RootInUse, StorageRefused
+from delta_log.root.root import ROOT_FILE, LocalRoot, MemoryRoot, Root, as_root, claim_epoch, open_root
+from delta_log.startup.open import Settings
 from delta_log.stores import LocalStore, MemoryStore, Store
 
 QUIET = Settings(upkeep=False)

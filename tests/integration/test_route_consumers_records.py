@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Record
-from delta_log.rewrite import remove_files
+from delta_log.delta.file_commits import remove_files
 from tests.support.asgi_call import AsgiCall, soon
 from tests.support.consuming import ARROW, BINARY, JSON, NDJSON, Consumer, consumer, make, put
 from tests.support.http_app import HttpApp, error_code

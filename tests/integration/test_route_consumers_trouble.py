@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from delta_log import Log
-from delta_log.errors import StorageRefused
+from delta_log.model.errors import StorageRefused
 from tests.support.asgi_call import soon
 from tests.support.consuming import Consumer, at, consumer, make, named, put
 from tests.support.failing_disk import FailingDisk

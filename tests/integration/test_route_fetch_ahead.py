@@ -11,7 +11,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from delta_log.later import Step
+from delta_log.fetch.deferred_rows import Step
 from tests.support.asgi_call import AsgiCall, soon
 from tests.support.http_app import HttpApp, error_code
 from tests.support.large_topics import FILE_ROWS, damage, fill_large, live_files, open_files

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from delta_log.errors import StorageRefused
+from delta_log.model.errors import StorageRefused
 from tests.integration.test_route_v3_admin import here
 from tests.support.group_calls import join, leave, orders
 from tests.support.http_app import HttpApp, error_code

@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from delta_log import ProducerStamp, Record
-from delta_log.errors import NotOwner, StorageRefused, TopicClosed
+from delta_log.model.errors import NotOwner, StorageRefused, TopicClosed
 from ingest_api.config.settings import ServerSettings
 from ingest_api.http1.counts import WireCounts
 from ingest_api.observe.health import place_of

@@ -10,7 +10,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from delta_log.transaction_bounds import Bounds
+from delta_log.model.transaction_bounds import Bounds
 from tests.support.http_app import HttpApp, error_code
 from tests.support.logs import Place, replace_settings, values_of
 

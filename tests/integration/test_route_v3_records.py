@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from delta_log.types import Record
+from delta_log.model.types import Record
 from tests.support.http_app import HttpApp, error_code
 from tests.support.logs import NOW, Place, everything
 

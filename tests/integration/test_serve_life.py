@@ -21,7 +21,7 @@ import pytest
 import uvloop
 
 from delta_log import Log
-from delta_log.errors import RootInUse, StorageRefused
+from delta_log.model.errors import RootInUse, StorageRefused
 from ingest_api.config.settings import ServerSettings
 from ingest_api.server import open as opening
 from ingest_api.server import server as running

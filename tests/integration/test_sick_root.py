@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from delta_log import Limits, Log, Record
-from delta_log.errors import LakelogError, NotOwner, OutcomeUnknown, RootInUse, StorageRefused
 from delta_log.journal import LocalJournal
-from delta_log.ownership import writer_path
-from delta_log.roots import ROOT_FILE
+from delta_log.model.errors import LakelogError, NotOwner, OutcomeUnknown, RootInUse, StorageRefused
+from delta_log.root.owner_epoch import writer_path
+from delta_log.root.root import ROOT_FILE
 from tests.support.failing_disk import FailingDisk
 from tests.support.logs import crash, eventually, hold_tables, no_thread_left, replace_settings, values_of
 

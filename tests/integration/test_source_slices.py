@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import TopicClosed
+from delta_log.model.errors import TopicClosed
 from jobs.source.errors import DataLoss, NotReadable
 from jobs.source.ground import Ground
 from jobs.source.options import BATCH, ReadOptions, parse_options

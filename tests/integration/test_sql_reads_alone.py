@@ -14,9 +14,9 @@ import pytest
 from deltalake import QueryBuilder
 
 from delta_log import Log, Record
-from delta_log.errors import InvalidRequest
-from delta_log.query_plans import NotAQuery
-from delta_log.table_queries import TableQueries
+from delta_log.fetch.query_plans import NotAQuery
+from delta_log.fetch.sql import TableQueries
+from delta_log.model.errors import InvalidRequest
 from lakelog.cli import main
 
 _SECRET = "hunter2"
@@ -295,6 +295,6 @@ def test_a_mistake_is_placed_where_the_query_has_it(query: str, place: str):
 
 def test_what_the_engine_would_do_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch):
     """As by a later version of it, whose plans have nodes of other names."""
-    monkeypatch.setattr("delta_log.query_plans.READS", frozenset(["Projection"]))
+    monkeypatch.setattr("delta_log.fetch.query_plans.READS", frozenset(["Projection"]))
     with pytest.raises(NotAQuery, match="EmptyRelation"):
         list(TableQueries().query("SELECT 1"))

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from delta_log.checkpoint import write_checkpoint
-from delta_log.conflicts import Kind
-from delta_log.errors import NotARoot, OutcomeUnknown, StorageRefused
-from delta_log.roots import as_root, open_root
+from delta_log.delta.conflicts import Kind
+from delta_log.delta.table import Table
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.model.errors import NotARoot, OutcomeUnknown, StorageRefused
+from delta_log.root.root import as_root, open_root
 from delta_log.stores import objects
 from delta_log.stores.object_reading import PIECE
 from delta_log.stores.objects import ObjectStore
-from delta_log.table import Table
 from tests.support.s3_server import BUCKET, S3Server, options_for
 from tests.support.store_proxy import StoreFault, StoreProxy
 from tests.support.tables import NAME, a_file, append, first_commit, info, metadata

@@ -17,13 +17,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from delta_log import Log, Settings
-from delta_log.checkpoint import log_versions, write_checkpoint
-from delta_log.disk import Disk
-from delta_log.errors import LakelogError
-from delta_log.housekeeping import clean_history
-from delta_log.live import Live
+from delta_log.delta.checkpoint import log_versions
+from delta_log.delta.table import Table, entry_path
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.maintenance.history import clean_history
+from delta_log.model.errors import LakelogError
+from delta_log.runtime.syscalls import Disk
 from delta_log.stores import LocalStore
-from delta_log.table import Table, entry_path
+from delta_log.topics.topic_state import Live
 from tests.support.keyed_rows import MARKS, READERS_OF_DELTA, TABLES, compact, is_table, live_of
 from tests.support.marking import expected, unit
 

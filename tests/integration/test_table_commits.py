@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.actions import Add, MetaData, Protocol, Txn
-from delta_log.conflicts import Kind
-from delta_log.errors import LakelogError, NotOwner, PlanOutdated, TopicClosed
-from delta_log.rewrite import move_log_start, remove_files, replace_files
-from delta_log.snapshot import EPOCH_TXN
+from delta_log.delta.actions import Add, MetaData, Protocol, Txn
+from delta_log.delta.conflicts import Kind
+from delta_log.delta.file_commits import move_log_start, remove_files, replace_files
+from delta_log.delta.snapshot import EPOCH_TXN
+from delta_log.delta.table import Table
+from delta_log.model.errors import LakelogError, NotOwner, PlanOutdated, TopicClosed
 from delta_log.stores import LocalStore, MemoryStore, Store
-from delta_log.table import Table
 from tests.support.tables import (
     NOW,
     SCHEMA,

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.checkpoint import checkpoint_path, write_checkpoint
-from delta_log.conflicts import Kind
-from delta_log.errors import Corruption, StorageRefused, TopicClosed
+from delta_log.delta.checkpoint import checkpoint_path
+from delta_log.delta.conflicts import Kind
+from delta_log.delta.table import Table, entry_path
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.model.errors import Corruption, StorageRefused, TopicClosed
 from delta_log.stores import LocalStore, MemoryStore, Store
-from delta_log.table import Table, entry_path
 from tests.support.logs import Fault, TestStore
 from tests.support.tables import (
     NAME,

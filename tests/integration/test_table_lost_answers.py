@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.actions import Txn
-from delta_log.conflicts import Kind
-from delta_log.errors import Corruption, NotOwner, OutcomeUnknown, StorageRefused
-from delta_log.rewrite import replace_files
-from delta_log.snapshot import EPOCH_TXN
+from delta_log.delta.actions import Txn
+from delta_log.delta.conflicts import Kind
+from delta_log.delta.file_commits import replace_files
+from delta_log.delta.snapshot import EPOCH_TXN
+from delta_log.delta.table import Table
+from delta_log.model.errors import Corruption, NotOwner, OutcomeUnknown, StorageRefused
 from delta_log.stores import LocalStore, MemoryStore, Store
 from delta_log.stores.protocol import Blob
-from delta_log.table import Table
 from tests.support.tables import a_file, append, append_rows, commit, info, make_table, open_table
 
 

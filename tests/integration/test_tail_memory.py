@@ -9,10 +9,10 @@ from tests.architecture.project_files import ROOT
 PROGRAM = """
 import resource
 from pathlib import Path
-from delta_log.frames import ROWS, Frame, Place
-from delta_log.rows import RowBlock, Run
-from delta_log.tabling import TailMemory
-from delta_log.tail import Chunk, Tail, load_batches
+from delta_log.journal.group_format import ROWS, Frame, Place
+from delta_log.records.row_codec import RowBlock, Run
+from delta_log.commit.table_committer import TailMemory
+from delta_log.topics.partition_state import Chunk, Tail, load_batches
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

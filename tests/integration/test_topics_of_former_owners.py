@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from delta_log import Record
-from delta_log.errors import OutcomeUnknown, TopicExists
+from delta_log.model.errors import OutcomeUnknown, TopicExists
 from delta_log.stores import MemoryStore
 from tests.support.logs import Place, crash
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import TransactionAborted, UnknownTransaction
-from delta_log.transactions.key import TransactionKey, parse_id
+from delta_log.model.errors import TransactionAborted, UnknownTransaction
+from delta_log.transactions.transaction_id import TransactionKey, parse_id
 
 
 def _of_earlier_versions(transactional_id: str, epoch: int, begun_ms: int, _chance: int) -> TransactionKey:

@@ -14,10 +14,10 @@ from unittest import mock
 import pytest
 
 from delta_log import Log
-from delta_log.errors import LakelogError, NotOwner
-from delta_log.live import Live
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.model.errors import LakelogError, NotOwner
 from delta_log.stores import MemoryStore
-from delta_log.tabler import Tabler
+from delta_log.topics.topic_state import Live
 from tests.support.logs import Place, crash
 from tests.support.unit_turns import Turns, check_units
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import TopicClosed
-from delta_log.journal_doubts import UNKNOWN_SIZE
-from delta_log.journal_objects import decode_object, encode_object, object_name
-from delta_log.operators import check, repair
+from delta_log.journal.object_scan import decode_object, encode_object, object_name
+from delta_log.journal.unreadable_groups import UNKNOWN_SIZE
+from delta_log.model.errors import TopicClosed
+from delta_log.operations import check, repair
 from delta_log.stores import MemoryStore
 from tests.support import damaged_roots as roots
 from tests.support.logs import Place, eventually, hold_tables, values_of

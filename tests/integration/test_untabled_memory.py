@@ -10,8 +10,8 @@ BEGIN = """
 import gc, os, resource, sys
 from pathlib import Path
 from delta_log import Limits, Log, Record
-from delta_log.errors import Overloaded
-from delta_log.transactions.held import Bounds
+from delta_log.model.errors import Overloaded
+from delta_log.transactions.buffered_records import Bounds
 from tests.support.logs import hold_tables, replace_settings
 
 def resident():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import InvalidConfig, InvalidRecord, InvalidRequest, NotARoot
+from delta_log.model.errors import InvalidConfig, InvalidRecord, InvalidRequest, NotARoot
 
 
 def test_a_kind_of_place_that_is_not_known_is_no_directory_of_that_name(tmp_path: Path, monkeypatch):

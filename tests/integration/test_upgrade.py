@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from delta_log import Log, upgrading
-from delta_log.errors import NotARoot, RootInUse
-from delta_log.operators import check, repair, upgrade
-from delta_log.roots import FORMAT, RootInfo, encode_info
+from delta_log import Log
+from delta_log.model.errors import NotARoot, RootInUse
+from delta_log.operations import check, repair, upgrade
+from delta_log.root.root import FORMAT, RootInfo, encode_info
+from delta_log.startup import upgrade as upgrading
 from delta_log.stores import Store
 from tests.support import damaged_roots as roots
 from tests.support.damaged_roots import KINDS, QUIET, expected

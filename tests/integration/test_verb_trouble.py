@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from delta_log import Log
-from delta_log.errors import NotARoot
-from delta_log.operators import check
+from delta_log.model.errors import NotARoot
+from delta_log.operations import check
 from lakelog import Admin, Producer
 from lakelog.terminal.exits import INTERRUPTED, NOBODY_READS, NOT_AS_IT_SHOULD_BE, NOT_NOW
 from tests.support import damaged_roots as roots

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record
-from delta_log.errors import LakelogError
+from delta_log.model.errors import LakelogError
 from tests.support.ledger import Ledger
 from tests.support.logs import crash
 from tests.support.powercut import PowerCut

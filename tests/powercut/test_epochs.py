@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.producers import Producers
+from delta_log.records.idempotence import Producers
 from tests.support import bumping_worker
 from tests.support.killing import Worker
 from tests.support.logs import fold_producers
@@ -48,7 +48,7 @@ def test_a_kill_shows_the_loss_where_epochs_are_not_journaled(tmp_path: Path):
             """
             import sys
 
-            from delta_log.sequencer import Sequencer
+            from delta_log.append.sequencer import Sequencer
             from tests.support import bumping_worker
 
             def bump(sequencer, group, bump):

@@ -22,9 +22,9 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, LogReader, ProducerStamp, Record, Settings
-from delta_log.errors import NotOwner, RootInUse
-from delta_log.places import options_of
-from delta_log.roots import ObjectRoot
+from delta_log.model.errors import NotOwner, RootInUse
+from delta_log.model.store_location import options_of
+from delta_log.root.root import ObjectRoot
 from delta_log.stores import MemoryStore
 from tests.architecture.project_files import ROOT
 from tests.support import stopping_owner

@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import OutcomeUnknown
-from delta_log.tabler import Tabler
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.model.errors import OutcomeUnknown
 from tests.support.logs import crash, eventually, hold_tables, values_of
 from tests.support.powercut import PowerCut
 from tests.support.recording_disk import Drop, RecordingDisk, Sync

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from delta_log import Ledger, Log, Record, Settings
-from delta_log.checkpoint import write_checkpoint
-from delta_log.errors import LakelogError
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.model.errors import LakelogError
 from tests.support.cuts import CUTS, SEED
 from tests.support.keyed_rows import TABLES, compact, live_of
 from tests.support.logs import crash, values_of

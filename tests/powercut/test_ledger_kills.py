@@ -151,7 +151,7 @@ def test_a_kill_shows_the_loss_where_the_log_makes(tmp_path: Path, broken: str):
     script.write_text(
         "import sys\n"
         "from delta_log.journal.local import LocalJournal\n"
-        "from delta_log.ledger_table import RowCodec\n"
+        "from delta_log.records.keyed_table import RowCodec\n"
         "from tests.support import marking_worker\n"
         "from tests.support.logs import hold_tables\n"
         "kept = []\n" + textwrap.dedent(BROKEN[broken]) + "marking_worker.main(*sys.argv[1:])\n"

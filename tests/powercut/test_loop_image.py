@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.operators import check
+from delta_log.operations import check
 from tests.support.killing import Worker, check_after_death
 from tests.support.ledger import Ledger
 from tests.support.small_disk import mounted

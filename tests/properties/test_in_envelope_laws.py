@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from delta_log.types import Record
+from delta_log.model.types import Record
 from ingest_api.formats.decode import decode_envelope
 from ingest_api.formats.decode.envelope import _LARGE
 from ingest_api.web.errors import Refusal

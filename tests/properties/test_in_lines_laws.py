@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.arrow_columns import content_bytes, read_columns
-from delta_log.errors import LakelogError
-from delta_log.schema import HEADERS
+from delta_log.model.errors import LakelogError
+from delta_log.model.schema import HEADERS
+from delta_log.records.arrow_columns import content_bytes, read_columns
 from ingest_api.formats.decode import decode_arrow, decode_lines
 from ingest_api.web.errors import Refusal
 from tests.support.hostile_bodies import arrow_stream

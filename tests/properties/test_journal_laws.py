@@ -5,8 +5,8 @@ from bisect import bisect_right
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from delta_log.frames import decode_header
-from delta_log.journal_scan import find_lost
+from delta_log.journal.group_format import decode_header
+from delta_log.journal.segment_scan import find_lost
 from tests.support.journal_bytes import (
     LIFE,
     Built,

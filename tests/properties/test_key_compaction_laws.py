@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_log.key_compaction import (
+from delta_log.maintenance.compaction.by_key import (
     KeyCompactionLimits,
     TombstoneMark,
     plan_key_compaction,
 )
-from delta_log.types import DataFile
+from delta_log.model.types import DataFile
 from tests.support.data_files import merged
 from tests.support.key_entries import surviving_offsets
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from delta_log import Log, Record
-from delta_log.auditing import audit_files
-from delta_log.checkpoint import write_checkpoint
-from delta_log.housekeeping import clean_history
-from delta_log.maintenance import Maintenance
-from delta_log.merging import carry_out
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.maintenance.audit.audit_files import audit_files
+from delta_log.maintenance.compaction.merge_files import carry_out
+from delta_log.maintenance.history import clean_history
+from delta_log.maintenance.jobs_api import Maintenance
 from tests.conftest import examples
 from tests.support.key_passes import begin, finish
 from tests.support.logs import FROM_FILES, Place, everything, hold_tables

@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from delta_log import Ledger, Log, Record, ledger_compaction
-from delta_log.checkpoint import write_checkpoint
-from delta_log.errors import OutcomeUnknown, StorageRefused
-from delta_log.journal_care import copy_forward
-from delta_log.ledger_table import Row
-from delta_log.tabler import Tabler
-from delta_log.writer import Limits
+from delta_log import Ledger, Log, Record
+from delta_log.append.group_commit import Limits
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.journal_trim import copy_forward
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.maintenance.compaction import keyed_files as ledger_compaction
+from delta_log.model.errors import OutcomeUnknown, StorageRefused
+from delta_log.records.keyed_table import Row
 from tests.conftest import examples
 from tests.support.keyed_rows import (
     READERS_OF_DELTA,

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.errors import OutcomeUnknown, StorageRefused
-from delta_log.file_bin import Bin
-from delta_log.journal_care import copy_forward
-from delta_log.rewrite import merge_files, move_log_start, remove_files
-from delta_log.schema import FILE_SCHEMA
-from delta_log.table import Table
-from delta_log.tabler import Tabler
-from delta_log.topic_config import ParquetCodec
-from delta_log.writer import Limits
+from delta_log.append.group_commit import Limits
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.journal_trim import copy_forward
+from delta_log.delta.file_commits import merge_files, move_log_start, remove_files
+from delta_log.delta.table import Table
+from delta_log.model.errors import OutcomeUnknown, StorageRefused
+from delta_log.model.file_bin import Bin
+from delta_log.model.schema import FILE_SCHEMA
+from delta_log.model.topic_config import ParquetCodec
 from tests.conftest import examples
 from tests.support.log_model import SHAPES, PartitionModel, Sent, TopicModel, as_arrow, check_at_rest
 from tests.support.logs import Place, eventually, everything, our_threads, replace_settings

@@ -18,9 +18,9 @@ from unittest.mock import patch as patched
 
 import pytest
 
-from delta_log import upkeep
+from delta_log.delta.table import Committed, Table, Unknown
 from delta_log.journal.objects import ObjectJournal
-from delta_log.table import Committed, Table, Unknown
+from delta_log.maintenance import background as upkeep
 from tests.architecture.project_files import ROOT
 from tests.conftest import IN_CI
 from tests.support.serving import environment

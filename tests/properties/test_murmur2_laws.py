@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from murmurhash2 import murmurhash2
 
-from delta_log.murmur2 import hash_array, hash_keys
-from delta_log.partitioner import assign_array, assign_partitions, murmur2_partition
+from delta_log.model.murmur2 import hash_array, hash_keys
+from delta_log.model.partitioner import assign_array, assign_partitions, murmur2_partition
 
 SEED = 0x9747B28C
 

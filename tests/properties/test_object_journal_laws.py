@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from delta_log.errors import NotOwner, OutcomeUnknown, StorageRefused
-from delta_log.frames import Frame, Place, checksum
+from delta_log.journal.group_format import Frame, Place, checksum
 from delta_log.journal.objects import ObjectJournal
-from delta_log.payload_kinds import ROWS
+from delta_log.model.errors import NotOwner, OutcomeUnknown, StorageRefused
+from delta_log.records.payload_kinds import ROWS
 from delta_log.stores import MemoryStore
 from delta_log.stores.protocol import Blob
 

@@ -8,7 +8,7 @@ import mmh3
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from delta_log.partitioner import NULL_MODES, PARTITIONERS, assign_partitions, murmur2_partition
+from delta_log.model.partitioner import NULL_MODES, PARTITIONERS, assign_partitions, murmur2_partition
 
 keys = st.binary(max_size=40)
 requests = st.lists(st.tuples(st.none() | keys, st.none() | st.integers(0, 2**20)), max_size=30)

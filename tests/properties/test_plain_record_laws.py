@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log import ProducerStamp, Record
-from delta_log.errors import LakelogError
-from delta_log.plain_record import prepare_plain_record
-from delta_log.record_rules import Rules
-from delta_log.request import prepare_records
-from delta_log.topic_config import TopicConfig
+from delta_log.model.errors import LakelogError
+from delta_log.model.topic_config import TopicConfig
+from delta_log.records.prepare import prepare_records
+from delta_log.records.prepare_single import prepare_plain_record
+from delta_log.records.validation import Rules
 
 BYTES = st.none() | st.binary(max_size=40)
 RECORDS = st.builds(

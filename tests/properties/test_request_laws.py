@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log import Appended, OffsetRange, Record
-from delta_log.record_columns import RecordColumns
-from delta_log.record_rules import Rules
-from delta_log.request import prepare_arrow, prepare_records
-from delta_log.rows import RowBlock
-from delta_log.sequences import join_sequences
-from delta_log.topic_config import TopicConfig
-from delta_log.types import ProducerStamp
+from delta_log.model.topic_config import TopicConfig
+from delta_log.model.types import ProducerStamp
+from delta_log.records.prepare import prepare_arrow, prepare_records
+from delta_log.records.record_columns import RecordColumns
+from delta_log.records.row_codec import RowBlock
+from delta_log.records.sequences import join_sequences
+from delta_log.records.validation import Rules
 from ingest_api.routes.records.receipts import Offsets, Place, offsets_answer
 
 PARTITIONS = 4

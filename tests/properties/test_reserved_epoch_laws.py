@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from delta_log.producers import ProducerRow, Producers, survivors
+from delta_log.records.idempotence import ProducerRow, Producers, survivors
 
 SILENCE = 300_000
 #: So many examples may pass until one finds what is broken; always the same ones, as how many it takes is chance.

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from delta_log import Log, ProducerStamp, Record, disk_room, fullness
-from delta_log.errors import LakelogError, NotAvailable, OutcomeUnknown
-from delta_log.operators import check
+from delta_log import Log, ProducerStamp, Record
+from delta_log.model.errors import LakelogError, NotAvailable, OutcomeUnknown
+from delta_log.operations import check
+from delta_log.runtime import disk_room, fullness
 from tests.support.failing_disk import FailingDisk
 from tests.support.http_ledger import Broken
 from tests.support.logs import crash, eventually, everything, replace_settings

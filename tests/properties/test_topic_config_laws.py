@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.topic_config import SETTINGS, Setting, TopicConfig
-from delta_log.topic_settings import INT64_MAX, OneOf, Share, SomeOf, Whole
+from delta_log.model.topic_config import SETTINGS, Setting, TopicConfig
+from delta_log.model.topic_settings import INT64_MAX, OneOf, Share, SomeOf, Whole
 
 
 def values_of(setting: Setting) -> st.SearchStrategy[int | float | str]:

@@ -29,7 +29,8 @@ from hypothesis.stateful import (
 )
 
 from delta_log import Ledger, Log, ProducerStamp, Record
-from delta_log.errors import (
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.model.errors import (
     LakelogError,
     OutcomeUnknown,
     StaleProducerEpoch,
@@ -39,12 +40,11 @@ from delta_log.errors import (
     UnknownStage,
     VersionDecided,
 )
+from delta_log.model.transaction_bounds import Bounds
 from delta_log.stores import MemoryStore
-from delta_log.tabler import Tabler
-from delta_log.transaction_bounds import Bounds
-from delta_log.transactions.decisions import REMEMBERED, Committed
-from delta_log.transactions.key import parse_id
 from delta_log.transactions.transaction import Commit
+from delta_log.transactions.transaction_id import parse_id
+from delta_log.transactions.transaction_log import REMEMBERED, Committed
 from tests.conftest import examples
 from tests.support.additions import Pages
 from tests.support.keyed_rows import TABLES, mark

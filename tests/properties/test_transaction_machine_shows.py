@@ -9,9 +9,9 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from delta_log.errors import TransactionAborted, TransactionDecided, UnknownTransaction
-from delta_log.transactions.door import Transactions
-from delta_log.transactions.held import Held, HeldRequest
+from delta_log.model.errors import TransactionAborted, TransactionDecided, UnknownTransaction
+from delta_log.transactions.buffered_records import Held, HeldRequest
+from delta_log.transactions.coordinator import Transactions
 from tests.properties import test_transaction_machine as machine
 
 #: So many examples may pass until one finds what is broken; always the same ones, as how many it takes is chance.
@@ -53,13 +53,13 @@ def nothing_is_a_repeat(*_: object) -> bool:
 @pytest.mark.parametrize(
     ("part", "broken"),
     [
-        ("delta_log.ledger.Ledger.encode", no_decision),
-        ("delta_log.transactions.held.Held.is_repeat", nothing_is_a_repeat),
-        ("delta_log.transactions.held.Held.chosen", every_request),
-        ("delta_log.transactions.decisions.Decisions.version", no_version),
-        ("delta_log.producers.Producers.close_reserved", forgets_what_was_reserved),
-        ("delta_log.transactions.standing.Standing.in_doubt", never_in_doubt),
-        ("delta_log.transactions.door.Transactions.abort", describe_and_abort),
+        ("delta_log.keyed.Ledger.encode", no_decision),
+        ("delta_log.transactions.buffered_records.Held.is_repeat", nothing_is_a_repeat),
+        ("delta_log.transactions.buffered_records.Held.chosen", every_request),
+        ("delta_log.transactions.transaction_log.Decisions.version", no_version),
+        ("delta_log.records.idempotence.Producers.close_reserved", forgets_what_was_reserved),
+        ("delta_log.transactions.registry.Standing.in_doubt", never_in_doubt),
+        ("delta_log.transactions.coordinator.Transactions.abort", describe_and_abort),
     ],
 )
 def test_it_shows_a_log_that_forgets_what_was_decided_or_chosen_or_takes_repeats(part: str, broken: Any):

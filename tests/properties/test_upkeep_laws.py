@@ -5,10 +5,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.compaction import plan_compaction, plan_fold
-from delta_log.file_bin import Bin
-from delta_log.retention import DeleteRecordsPlan, OutsideLog, plan_delete_records, plan_retention
-from delta_log.types import DataFile
+from delta_log.maintenance.compaction.file_bins import plan_compaction, plan_fold
+from delta_log.maintenance.retention import DeleteRecordsPlan, OutsideLog, plan_delete_records, plan_retention
+from delta_log.model.file_bin import Bin
+from delta_log.model.types import DataFile
 from tests.support.data_files import merged
 
 NOW = 1_000_000

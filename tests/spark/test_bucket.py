@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from delta_log.place_arguments import OPTIONS_VARIABLE
-from delta_log.places import show_options
+from delta_log.model.store_location import show_options
+from delta_log.stores.place_arguments import OPTIONS_VARIABLE
 from jobs import audit, compaction, consume, key_compaction
 from jobs.source.source import register
 from tests.support import consume_functions as functions

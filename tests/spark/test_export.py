@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
 from delta_log import Log, Record, Settings
-from delta_log.operators import export_topic
+from delta_log.operations import export_topic
 
 
 def test_spark_appends_to_and_deletes_from_an_exported_table(spark: SparkSession, tmp_path: Path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from delta_log.maintenance import Maintenance
+from delta_log.maintenance.jobs_api import Maintenance
 from jobs import audit, compaction
 from tests.support.job_stage import (
     DAY,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from delta_log.key_sifting import SiftOrder, gather, spread
-from delta_log.maintenance import Maintenance
+from delta_log.maintenance.compaction.superseded import SiftOrder, gather, spread
+from delta_log.maintenance.jobs_api import Maintenance
 from jobs import audit, key_compaction
 from jobs.engine import SparkEngine
 from tests.support.job_stage import TOPIC, by_delta_rs, by_http, by_spark, finish, let_time_pass, start_job

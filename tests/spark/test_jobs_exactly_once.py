@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.table_queries import read_table
+from delta_log.fetch.sql import read_table
 from lakelog.errors import UnknownTopic
 from tests.support.copying import PARTITIONS, SOURCE, Copier, copying_by, ends, look, make_topics, read_all
 from tests.support.cutting_proxy import CuttingProxy

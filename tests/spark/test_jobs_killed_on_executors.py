@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from delta_log.disk import Probe, no_probe
-from delta_log.key_sifting import gather
-from delta_log.maintenance import Maintenance
+from delta_log.maintenance.compaction.superseded import gather
+from delta_log.maintenance.jobs_api import Maintenance
+from delta_log.runtime.syscalls import Probe, no_probe
 from jobs import compaction, key_compaction, retention
 from tests.support.executor_fates import Fate, Fated
 from tests.support.job_stage import TOPIC, by_delta_rs

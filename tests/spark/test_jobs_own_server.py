@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from delta_log import Log, Record, Settings
-from delta_log.table_queries import read_table
+from delta_log.fetch.sql import read_table
 from jobs import consume, materialize
 from jobs.reaching import reached
 from jobs.source.source import register

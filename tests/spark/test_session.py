@@ -37,7 +37,7 @@ build_session("new here", master="local[1]", cache_dir=Path(sys.argv[1])).stop()
 TRIES = """
 import sys
 from pathlib import Path
-from delta_log.errors import NotAvailable
+from delta_log.model.errors import NotAvailable
 from jobs.session import build_session
 try:
     build_session("nowhere", master="local[1]", cache_dir=Path(sys.argv[1]), extra={"spark.jars.packages": sys.argv[2]})

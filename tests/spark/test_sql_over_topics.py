@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from consumer_groups.model.records import OFFSETS_TABLE
 from delta_log import Log, LogReader
-from delta_log.errors import UnknownTopic
-from delta_log.table_queries import read_table
-from delta_log.transactions.decisions import TABLE as TRANSACTIONS_TABLE
+from delta_log.fetch.sql import read_table
+from delta_log.model.errors import UnknownTopic
+from delta_log.transactions.transaction_log import TABLE as TRANSACTIONS_TABLE
 from jobs.sql import NameTaken
 from lakelog import Admin, Producer
 from pyspark_lakelog import register_topics

@@ -22,7 +22,7 @@ from typing import Any
 
 from delta_log import Log
 from delta_log.stores.objects import ObjectStore
-from delta_log.transactions.door import Transactions
+from delta_log.transactions.coordinator import Transactions
 from lakelog.cli import main as lakelog
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from delta_log.schema import FILE_SCHEMA, HEADERS, RECORD_COLUMNS, TIMESTAMP
+from delta_log.model.schema import FILE_SCHEMA, HEADERS, RECORD_COLUMNS, TIMESTAMP
 from lakelog.consume.arrow import batch_schema
 
 ROWS = 4

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from delta_log.errors import LakelogError
-from delta_log.record_rules import Rules
-from delta_log.request import prepare_arrow
-from delta_log.rows import ArrowRows, RowBlock, Run, decode_arrow, decode_block, encode_arrow, to_batches
-from delta_log.topic_config import TopicConfig
-from delta_log.types import ProducerStamp
-from ingest_api import formats_in
+from delta_log.model.errors import LakelogError
+from delta_log.model.topic_config import TopicConfig
+from delta_log.model.types import ProducerStamp
+from delta_log.records.prepare import prepare_arrow
+from delta_log.records.row_codec import ArrowRows, RowBlock, Run, decode_arrow, decode_block, encode_arrow, to_batches
+from delta_log.records.validation import Rules
+from ingest_api.formats import decode
 from ingest_api.web.errors import Refusal
 from lakelog.consume.arrow import read_batches, table_of
 from lakelog.errors import OutcomeUnknown
@@ -52,7 +52,7 @@ def produce(body: bytes) -> bool:
     """All that a server does with a request before it is durable, and what it reads of it later."""
     try:
         partition = 0 if sum(body[-64:]) % 3 == 0 else None
-        table = formats_in.decode_arrow(body, most_records=1_000, most_bytes=MOST_BYTES, partition=partition)
+        table = decode.decode_arrow(body, most_records=1_000, most_bytes=MOST_BYTES, partition=partition)
     except Refusal as refused:
         _check_memory(refused)
         return False

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import DiskFull
+from delta_log.model.errors import DiskFull
 from tests.support.kill_probe import Probe
 from tests.support.logs import eventually
 from tests.support.small_disk import fill

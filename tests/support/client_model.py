@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from delta_log.errors import InvalidRequest, OutOfOrderSequence, ProducerEpochTooHigh
-from delta_log.producers import New, ProducerRow, Producers
-from delta_log.types import ProducerStamp
+from delta_log.model.errors import InvalidRequest, OutOfOrderSequence, ProducerEpochTooHigh
+from delta_log.model.types import ProducerStamp
+from delta_log.records.idempotence import New, ProducerRow, Producers
 from lakelog import errors
 from lakelog.errors import LakelogError, Said
 from lakelog.produce.batch import NOWHERE, Place, Stamp

@@ -38,7 +38,7 @@ from consumer_groups.model.options import parse_options
 from consumer_groups.model.reset_policy import At
 from consumer_groups.state.decision import begin
 from consumer_groups.state.state import Groups
-from delta_log.errors import LakelogError
+from delta_log.model.errors import LakelogError
 from ingest_api.routes.groups.poll import parse_paused
 from ingest_api.web.errors import answer_error
 from lakelog.transport.exchange import Answer, Request

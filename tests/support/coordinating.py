@@ -19,7 +19,7 @@ from consumer_groups.decisions.subscription import Subscribe
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.options import parse_options
 from delta_log import Log, Record
-from delta_log.clocks import wall_clock_ms
+from delta_log.runtime.clock import wall_clock_ms
 from tests.support.logs import DEADLINE_S
 
 ROOM = Room(1000, 1 << 20)

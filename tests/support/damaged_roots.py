@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from delta_log import Log, LogReader, ProducerStamp, Record, Settings
-from delta_log.journal_scan import FoundGroup, scan_segment
+from delta_log.journal.segment_scan import FoundGroup, scan_segment
 from tests.support.keyed_rows import READERS, reader
 from tests.support.logs import crash, hold_tables
 

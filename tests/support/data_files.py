@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from delta_log.types import DataFile
+from delta_log.model.types import DataFile
 
 
 def merged(inputs: Sequence[DataFile]) -> DataFile:

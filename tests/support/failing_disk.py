@@ -3,7 +3,7 @@
 import errno
 import os
 
-from delta_log.disk import Disk
+from delta_log.runtime.syscalls import Disk
 
 
 class FailingDisk(Disk):

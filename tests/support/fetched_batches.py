@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
+from delta_log.model.schema import FILE_SCHEMA, RECORD_COLUMNS
 
 SCHEMA = pa.schema([FILE_SCHEMA.field(name) for name in RECORD_COLUMNS])
 

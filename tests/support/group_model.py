@@ -17,7 +17,7 @@ from consumer_groups.model.records import OffsetRecord, PositionRecord, Record, 
 from consumer_groups.state.decision import Decision, apply, begin, undo
 from consumer_groups.state.invariants import check_invariants
 from consumer_groups.state.state import Group, Groups
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 
 #: A partition of one topic, not of the next one of its name.
 Spot = tuple[str, int]

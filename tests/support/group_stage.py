@@ -19,7 +19,7 @@ from consumer_groups.model.records import Record
 from consumer_groups.state.decision import Decision, apply, begin
 from consumer_groups.state.invariants import check_invariants
 from consumer_groups.state.state import Group, Groups
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 
 
 def part(topic: str, number: int = 0) -> TopicPartition:

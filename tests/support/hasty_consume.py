@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from delta_log.disk import Probe
+from delta_log.runtime.syscalls import Probe
 from jobs.consume import JOB
 from jobs.consuming import consume
 from jobs.functions import load_function

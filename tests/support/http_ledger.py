@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import httpx
 import pyarrow as pa
 
-from delta_log.table_queries import read_table
+from delta_log.fetch.sql import read_table
 from tests.support.serving import wait_for
 
 Fate = Literal["unknown", "accepted", "answered", "refused"]

@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 
-from delta_log.maintenance import Maintenance
-from delta_log.table_queries import read_table
+from delta_log.fetch.sql import read_table
+from delta_log.maintenance.jobs_api import Maintenance
 from lakelog import Producer
 from tests.architecture.project_files import ROOT
 from tests.support.serving import DEADLINE_S, Server, environment, wait_for

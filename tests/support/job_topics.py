@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from delta_log import Log, Record, Settings
-from delta_log.maintenance import Maintenance
+from delta_log.maintenance.jobs_api import Maintenance
 from jobs import audit
 from lakelog import Producer
 from tests.support.job_stage import (

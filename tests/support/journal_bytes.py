@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from delta_log.frames import (
+from delta_log.journal.group_format import (
     HEADER_SIZE,
     Frame,
     GroupHeader,
@@ -13,8 +13,8 @@ from delta_log.frames import (
     encode_header,
     notes_of,
 )
-from delta_log.journal_scan import SegmentScan, find_lost, scan_segment
-from delta_log.payload_kinds import ROWS
+from delta_log.journal.segment_scan import SegmentScan, find_lost, scan_segment
+from delta_log.records.payload_kinds import ROWS
 
 LIFE, EPOCH = 0x0123456789ABCDEF, 7
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from delta_log.key_compaction import ENTRIES, leaving_offsets
+from delta_log.maintenance.compaction.by_key import ENTRIES, leaving_offsets
 
 #: Offset, key, value.
 Row = tuple[int, bytes | None, bytes | None]

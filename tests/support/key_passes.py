@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from delta_log.errors import PlanOutdated
-from delta_log.key_maintenance import Pass, Passed, Sifting, plan_passes
-from delta_log.key_sifting import gather, spread
-from delta_log.maintenance import Maintenance
-from delta_log.survivors import carry_out
+from delta_log.maintenance.compaction.passes import Pass, Passed, Sifting, plan_passes
+from delta_log.maintenance.compaction.superseded import gather, spread
+from delta_log.maintenance.compaction.survivors import carry_out
+from delta_log.maintenance.jobs_api import Maintenance
+from delta_log.model.errors import PlanOutdated
 from tests.support.logs import Place
 
 

@@ -12,10 +12,11 @@ import polars as pl
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from delta_log import Ledger, LedgerTable, Log, ledger_compaction
-from delta_log.ledger_table import Row
-from delta_log.live import Live
-from delta_log.schema import TIMESTAMP
+from delta_log import Ledger, LedgerTable, Log
+from delta_log.maintenance.compaction import keyed_files as ledger_compaction
+from delta_log.model.schema import TIMESTAMP
+from delta_log.records.keyed_table import Row
+from delta_log.topics.topic_state import Live
 from tests.architecture.project_files import ROOT
 
 #: As the place in a book: whose, where, since when.

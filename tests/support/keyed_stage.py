@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delta_log.key_maintenance import Marks
-from delta_log.maintenance import Maintenance
+from delta_log.maintenance.compaction.passes import Marks
+from delta_log.maintenance.jobs_api import Maintenance
 from lakelog import Producer
 from tests.support.job_stage import PARTITIONS, TOPIC, Held, Writer, create
 from tests.support.serving import DEADLINE_S, Server

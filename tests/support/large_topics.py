@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from delta_log import Begun, Log
-from delta_log.types import DataFile
+from delta_log.model.types import DataFile
 from tests.support.logs import Place
 
 #: Of one file: two whole row groups and a half.

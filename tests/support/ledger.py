@@ -23,7 +23,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from delta_log import Log, LogReader, ProducerStamp, Record
-from delta_log.errors import UnknownTopic
+from delta_log.model.errors import UnknownTopic
 
 Event = Sequence[Any]
 Place = tuple[int, int]

@@ -9,8 +9,8 @@ from deltalake import DeltaTable
 from hypothesis import strategies as st
 
 from delta_log import Appended, LogReader, Record
-from delta_log.fetched import ConsumedRecord
-from delta_log.schema import HEADERS
+from delta_log.fetch.fetch_result import ConsumedRecord
+from delta_log.model.schema import HEADERS
 from tests.support.logs import everything
 
 #: What a record is made of: key, partition, how far from now, headers, and whether its value is null.

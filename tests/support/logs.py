@@ -13,10 +13,11 @@ from unittest import mock
 
 import pyarrow as pa
 
-from delta_log import Log, LogReader, Settings, upkeep
-from delta_log.errors import OutcomeUnknown, StorageRefused
-from delta_log.fetched import ConsumedRecord
-from delta_log.roots import LocalRoot, MemoryRoot, ObjectRoot, Root
+from delta_log import Log, LogReader, Settings
+from delta_log.fetch.fetch_result import ConsumedRecord
+from delta_log.maintenance import background as upkeep
+from delta_log.model.errors import OutcomeUnknown, StorageRefused
+from delta_log.root.root import LocalRoot, MemoryRoot, ObjectRoot, Root
 from delta_log.stores import Entry, Store
 from delta_log.stores.protocol import Blob
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delta_log import Ledger
-from delta_log.ledger_table import Row
+from delta_log.records.keyed_table import Row
 from tests.support.keyed_rows import mark, no_mark, no_reader, reader
 
 Unit = list[tuple[str, Row]]

@@ -16,7 +16,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from delta_log import Ledger, Log, Record, Settings, catalog, housekeeping, ledger_compaction, upkeep
+from delta_log import Ledger, Log, Record, Settings
+from delta_log.maintenance import background as upkeep
+from delta_log.maintenance import history as housekeeping
+from delta_log.maintenance.compaction import keyed_files as ledger_compaction
+from delta_log.topics import catalog
 from tests.support.keyed_rows import TABLES
 from tests.support.kill_probe import Probe
 from tests.support.marking import turns_of, unit

@@ -14,10 +14,10 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.checkpoint import write_checkpoint
-from delta_log.housekeeping import clean_history
-from delta_log.log_reader import Reading
-from delta_log.schema import FILE_SCHEMA
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.maintenance.history import clean_history
+from delta_log.model.schema import FILE_SCHEMA
+from delta_log.reader import Reading
 
 Rows = list[dict[str, Any]]
 

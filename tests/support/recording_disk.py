@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from delta_log.disk import Disk
+from delta_log.runtime.syscalls import Disk
 
 ROOT = 0
 

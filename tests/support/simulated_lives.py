@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delta_log import ProducerStamp, Record
-from delta_log.errors import (
+from delta_log.model.errors import (
     LakelogError,
     TopicExists,
     TransactionAborted,
@@ -14,7 +14,7 @@ from delta_log.errors import (
     UnknownTopic,
     UnknownTransaction,
 )
-from delta_log.transactions.decisions import Committed
+from delta_log.transactions.transaction_log import Committed
 from tests.support.simulated_promises import Promises
 from tests.support.simulated_store import alone_with
 from tests.support.simulation import CONFIG, MEDDLING, PARTITIONS, STEP, STEPS, TOPICS, TROUBLE, Owner, World

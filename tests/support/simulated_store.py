@@ -15,12 +15,13 @@ from unittest import mock
 
 import pyarrow as pa
 
-from delta_log import housekeeping, upkeep
-from delta_log.errors import OutcomeUnknown, StorageRefused
-from delta_log.roots import ObjectRoot
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.maintenance import background as upkeep
+from delta_log.maintenance import history as housekeeping
+from delta_log.model.errors import OutcomeUnknown, StorageRefused
+from delta_log.root.root import ObjectRoot
 from delta_log.stores import Entry, MemoryStore
 from delta_log.stores.protocol import Blob
-from delta_log.tabler import Tabler
 
 
 class Fate(Protocol):
@@ -142,7 +143,7 @@ def alone_with(seed: int) -> Generator[None]:
     with ExitStack() as patches:
         patches.callback(pa.set_cpu_count, pa.cpu_count())
         pa.set_cpu_count(1)
-        for module in ("opening", "writer", "tabler", "journal.objects"):
+        for module in ("startup.open", "append.group_commit", "commit.commit_scheduler", "journal.objects"):
             patches.enter_context(mock.patch(f"delta_log.{module}.ThreadPoolExecutor", Here))
         patches.enter_context(mock.patch.object(Tabler, "start"))
         patches.enter_context(mock.patch("uuid.uuid4", named))

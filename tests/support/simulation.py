@@ -14,14 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from delta_log import Log, LogReader, ProducerStamp, Record
-from delta_log.conflicts import TOPIC_ID
-from delta_log.errors import Corruption, LakelogError, NotOwner, OutcomeUnknown, PlanOutdated, StorageRefused
-from delta_log.file_bin import Bin
-from delta_log.journal_care import copy_forward
-from delta_log.rewrite import merge_files
-from delta_log.schema import FILE_SCHEMA
-from delta_log.table import Table
-from delta_log.topic_config import ParquetCodec
+from delta_log.commit.journal_trim import copy_forward
+from delta_log.delta.conflicts import TOPIC_ID
+from delta_log.delta.file_commits import merge_files
+from delta_log.delta.table import Table
+from delta_log.model.errors import Corruption, LakelogError, NotOwner, OutcomeUnknown, PlanOutdated, StorageRefused
+from delta_log.model.file_bin import Bin
+from delta_log.model.schema import FILE_SCHEMA
+from delta_log.model.topic_config import ParquetCodec
 from tests.support.logs import NOW, crash, replace_settings
 from tests.support.simulated_promises import DAY_MS, RETENTION_MS, Promises
 from tests.support.simulated_store import BucketRoot, WeakStore

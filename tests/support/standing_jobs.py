@@ -22,7 +22,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import IO, Any, NamedTuple
 
-from delta_log.disk import no_probe
+from delta_log.runtime.syscalls import no_probe
 from tests.architecture.project_files import ROOT
 from tests.support.executor_fates import Fate
 from tests.support.processes import descendants, running

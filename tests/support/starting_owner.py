@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import LakelogError
+from delta_log.model.errors import LakelogError
 from tests.support.stopping_owner import report, watched
 
 

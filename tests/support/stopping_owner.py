@@ -19,9 +19,11 @@ from typing import Any
 
 import msgspec
 
-from delta_log import Log, ProducerStamp, Record, housekeeping, upkeep
-from delta_log.errors import LakelogError
-from delta_log.roots import LocalRoot, ObjectRoot, Root, as_root
+from delta_log import Log, ProducerStamp, Record
+from delta_log.maintenance import background as upkeep
+from delta_log.maintenance import history as housekeeping
+from delta_log.model.errors import LakelogError
+from delta_log.root.root import LocalRoot, ObjectRoot, Root, as_root
 
 DEADLINE_S = 60.0
 CONFIG: dict[str, str | int | float | None] = {

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from delta_log.actions import Action, Add, CommitInfo, MetaData, Protocol, Remove, Txn
-from delta_log.conflicts import TOPIC_ID, Kind
-from delta_log.schema import FILE_SCHEMA, delta_schema
-from delta_log.snapshot import EPOCH_TXN, Snapshot, end_txn, start_txn
+from delta_log.delta.actions import Action, Add, CommitInfo, MetaData, Protocol, Remove, Txn
+from delta_log.delta.conflicts import TOPIC_ID, Kind
+from delta_log.delta.snapshot import EPOCH_TXN, Snapshot, end_txn, start_txn
+from delta_log.delta.table import Table
+from delta_log.model.schema import FILE_SCHEMA, delta_schema
+from delta_log.model.types import LATEST_MS, DataFile
 from delta_log.stores import Store
-from delta_log.table import Table
-from delta_log.types import LATEST_MS, DataFile
 
 SCHEMA = delta_schema(FILE_SCHEMA, partitioned=True)
 NAME = "topics/t"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from delta_log import Record
-from delta_log.transactions.decisions import Committed
+from delta_log.transactions.transaction_log import Committed
 
 
 @dataclass

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.checkpoint import write_checkpoint
-from delta_log.types import Appended
+from delta_log.delta.write_checkpoint import write_checkpoint
+from delta_log.model.types import Appended
 from tests.support.ledger import Event
 
 SETTINGS = Settings(upkeep=False, segment_bytes=4096)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from delta_log.actions import (
+from delta_log.delta.actions import (
     Add,
     CommitInfo,
     Protocol,
@@ -22,8 +22,8 @@ from delta_log.actions import (
     iso_ms,
     parse_iso_ms,
 )
-from delta_log.errors import Corruption
-from delta_log.types import LATEST_MS
+from delta_log.model.errors import Corruption
+from delta_log.model.types import LATEST_MS
 from tests.support.tables import TIMES, a_file, actions, append, first_commit, info
 
 NAME = "topics/t/_delta_log/00000000000000000007.json"

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 from delta_log import Begun, Fetched
-from delta_log.errors import OutcomeUnknown
-from delta_log.fetched import FetchLimits
-from delta_log.later import FileRoom, Later, Step
-from delta_log.later_plan import plan_later
-from delta_log.parquet import encode_parquet
-from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS, ROW_GROUP
+from delta_log.delta.parquet import encode_parquet
+from delta_log.fetch.deferred_plan import plan_later
+from delta_log.fetch.deferred_rows import FileRoom, Later, Step
+from delta_log.fetch.fetch_result import FetchLimits
+from delta_log.model.errors import OutcomeUnknown
+from delta_log.model.schema import FILE_SCHEMA, RECORD_COLUMNS, ROW_GROUP
+from delta_log.model.topic_config import ParquetCodec
 from delta_log.stores import MemoryStore
-from delta_log.topic_config import ParquetCodec
 from ingest_api.formats.encode.prefetch import Ahead, held_at_once
 
 GROUPS = 8

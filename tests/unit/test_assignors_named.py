@@ -14,7 +14,7 @@ from consumer_groups.model.assignment import (
     assignor_named,
     check_assignment,
 )
-from delta_log.errors import InvalidConfig
+from delta_log.model.errors import InvalidConfig
 from tests.support.assigning import member, outcome
 
 CUSTOM = """

@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.audit_orders import plan_audit_orders
-from delta_log.auditing import audit_files
-from delta_log.chains import check_chain
-from delta_log.maintenance import ORPHAN_AFTER_MS, Maintenance
-from delta_log.parquet import encode_parquet, read_file
-from delta_log.schema import FILE_SCHEMA
+from delta_log.delta.parquet import encode_parquet, read_file
+from delta_log.maintenance.audit.audit_files import audit_files
+from delta_log.maintenance.audit.continuity import check_chain
+from delta_log.maintenance.audit.plan import plan_audit_orders
+from delta_log.maintenance.jobs_api import ORPHAN_AFTER_MS, Maintenance
+from delta_log.model.schema import FILE_SCHEMA
+from delta_log.model.topic_config import ParquetCodec
+from delta_log.model.types import DataFile
 from delta_log.stores import LocalStore
-from delta_log.topic_config import ParquetCodec
-from delta_log.types import DataFile
 from jobs import audit
 from tests.support.job_stage import let_time_pass, now_ms
 from tests.support.tables import a_file

@@ -13,7 +13,7 @@ from benchmarks.http_bodies import make_orders, make_requests
 from benchmarks.http_cases import Case, check_stored
 from benchmarks.http_load import HttpLoad
 from benchmarks.rows import Row, Target, beside, judge, over_turns, percentile, render
-from delta_log.types import Record
+from delta_log.model.types import Record
 from ingest_api.formats.decode import decode_arrow, decode_envelope, decode_lines, decode_octets
 
 ROOT = Path(__file__).parents[2]

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from delta_log.roots import RootInfo, decode_info, encode_info
+from delta_log.root.root import RootInfo, decode_info, encode_info
 
 
 def test_no_turned_bit_is_overlooked():

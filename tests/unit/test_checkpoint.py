@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_log.actions import Protocol, decode_commit, encode_commit, file_stats
-from delta_log.checkpoint import (
+from delta_log.delta.actions import Protocol, decode_commit, encode_commit, file_stats
+from delta_log.delta.checkpoint import (
     checkpoint_path,
     checkpoint_pieces,
     decode_checkpoint,
@@ -15,9 +15,9 @@ from delta_log.checkpoint import (
     encode_pieces,
     log_versions,
 )
-from delta_log.checkpoint_columns import PIECE, add_columns
-from delta_log.errors import Corruption
-from delta_log.snapshot import Snapshot
+from delta_log.delta.checkpoint_columns import PIECE, add_columns
+from delta_log.delta.snapshot import Snapshot
+from delta_log.model.errors import Corruption
 from tests.support.tables import a_file, append, content, files, first_commit, histories, removal
 
 NAME = checkpoint_path(5)

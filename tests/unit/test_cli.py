@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from delta_log.errors import StorageRefused
+from delta_log.model.errors import StorageRefused
 from lakelog import __version__, cli
 from lakelog.cli import main
 from lakelog.commands import Command, Group

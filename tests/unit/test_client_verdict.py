@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from delta_log import errors as log_errors
-from delta_log.errors import LakelogError as LogError
+from delta_log.model import errors as log_errors
+from delta_log.model.errors import LakelogError as LogError
 from ingest_api.formats.decode.record_errors import refuse_records
 from ingest_api.web.errors import Refusal, answer_error, try_again
 from lakelog import errors

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from delta_log.compaction import MOST_UNFOLDED, plan_compaction, plan_fold
-from delta_log.file_bin import Bin
-from delta_log.types import DataFile
+from delta_log.maintenance.compaction.file_bins import MOST_UNFOLDED, plan_compaction, plan_fold
+from delta_log.model.file_bin import Bin
+from delta_log.model.types import DataFile
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

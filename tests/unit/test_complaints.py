@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from delta_log.complaints import Complaints
-from delta_log.errors import Corruption, LakelogError, NotAvailable, PlanOutdated, StorageRefused, TopicClosed
+from delta_log.maintenance.error_throttle import Complaints
+from delta_log.model.errors import Corruption, LakelogError, NotAvailable, PlanOutdated, StorageRefused, TopicClosed
 
 DAMAGE = Corruption("a.parquet", "bad bytes")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from delta_log.actions import MetaData, Protocol, Txn
-from delta_log.conflicts import Identity, Kind, check_protocol, check_winner, commit_info, is_ours
-from delta_log.errors import NotOwner, TopicClosed
-from delta_log.snapshot import EPOCH_TXN, start_txn
+from delta_log.delta.actions import MetaData, Protocol, Txn
+from delta_log.delta.conflicts import Identity, Kind, check_protocol, check_winner, commit_info, is_ours
+from delta_log.delta.snapshot import EPOCH_TXN, start_txn
+from delta_log.model.errors import NotOwner, TopicClosed
 from tests.support.tables import SCHEMA, a_file, append, info, metadata, removal
 
 OURS = 5

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from delta_log.clocks import CLOCK_TOLERANCE_MS
-from delta_log.probing import Trial
+from delta_log.model.clock_tolerance import CLOCK_TOLERANCE_MS
+from delta_log.stores.store_check import Trial
 from jobs.python_choice import asked_python
 from lakelog.commands.doctor_findings import (
     LEAST_FREE,

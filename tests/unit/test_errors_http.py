@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from delta_log import errors
-from delta_log.errors import LakelogError
+from delta_log.model import errors
+from delta_log.model.errors import LakelogError
 from ingest_api.web.errors import TABLE, Refusal, answer_error, row_of, try_again
 
 NEVER = {"outcome": "not_attempted"}

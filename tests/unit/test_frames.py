@@ -2,7 +2,7 @@
 
 import pytest
 
-from delta_log.frames import (
+from delta_log.journal.group_format import (
     HEADER_SIZE,
     Directory,
     Frame,
@@ -15,7 +15,7 @@ from delta_log.frames import (
     encode_header,
     notes_of,
 )
-from delta_log.payload_kinds import DECISION, ROWS
+from delta_log.records.payload_kinds import DECISION, ROWS
 from tests.support.journal_bytes import EPOCH, LIFE, make_frame
 
 HEADER = GroupHeader(LIFE, EPOCH, 3, 41, 5, 2, 9_999, 120, 0xCAFE, 1 << 40)

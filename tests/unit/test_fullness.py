@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.fullness import (
+from delta_log.runtime.fullness import (
     SLICES,
     Fullness,
     Look,

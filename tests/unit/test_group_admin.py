@@ -21,8 +21,8 @@ from consumer_groups.decisions.admin import (
 from consumer_groups.decisions.commits import Commitment
 from consumer_groups.model import errors
 from consumer_groups.model.errors import GroupNotEmpty, InvalidOffset, UnknownGroup
-from delta_log.errors import LakelogError
-from delta_log.types import PartitionOffsets
+from delta_log.model.errors import LakelogError
+from delta_log.model.types import PartitionOffsets
 from tests.support.group_stage import Stage, part
 
 T0, T1 = part("t", 0), part("t", 1)

@@ -12,8 +12,8 @@ from consumer_groups.model.errors import (
     PartitionNotOwned,
     PartitionUnavailable,
 )
-from delta_log.errors import UnknownPartition, UnknownTopic
-from delta_log.types import PartitionOffsets
+from delta_log.model.errors import UnknownPartition, UnknownTopic
+from delta_log.model.types import PartitionOffsets
 from tests.support.group_stage import Stage, part
 
 T0, T1 = part("t", 0), part("t", 1)

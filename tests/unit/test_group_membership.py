@@ -6,7 +6,7 @@ import pytest
 
 from consumer_groups.decisions.dead_lettering import GiveUp, Spot, plan_giving_up
 from consumer_groups.model.errors import NameTaken, PartitionNotOwned, PollOverdue, StaleGeneration, UnknownInstance
-from delta_log.errors import InvalidName
+from delta_log.model.errors import InvalidName
 from tests.support.group_stage import Stage, part
 
 T0, T1 = part("t", 0), part("t", 1)

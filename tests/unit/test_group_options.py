@@ -8,7 +8,7 @@ import pytest
 from consumer_groups.model.errors import InvalidOption
 from consumer_groups.model.options import OPTIONS, Options, parse_options
 from consumer_groups.model.reset_policy import At, duration_ms, parse_policy, resolve_policy
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 
 
 def test_nothing_given_is_kafkas_defaults_and_no_name():

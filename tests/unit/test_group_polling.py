@@ -6,7 +6,7 @@ import pytest
 
 from consumer_groups.decisions.polling import Lookup, decide_answer_lost, decide_idle
 from consumer_groups.model.errors import IllegalState, NoOffset
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 from tests.support.group_stage import Stage, part
 
 T0, T1, T2 = part("t", 0), part("t", 1), part("t", 2)

@@ -11,7 +11,7 @@ from consumer_groups.decisions.lag import (
     take_progress,
     total_lag,
 )
-from delta_log.types import PartitionOffsets
+from delta_log.model.types import PartitionOffsets
 from tests.support.group_stage import Stage, part
 
 T0, T1 = part("t", 0), part("t", 1)

@@ -8,7 +8,7 @@ from consumer_groups.decisions.idle_groups import OFFSETS_RETENTION_MS, decide_r
 from consumer_groups.decisions.subscription import Unsubscribe, decide_unsubscribe, read_assignment, read_subscription
 from consumer_groups.model.cluster import PatternError, match_names
 from consumer_groups.model.errors import IllegalState, InvalidPattern, MixedSubscription, PartitionNotOwned
-from delta_log.errors import InvalidName, UnknownPartition, UnknownTopic
+from delta_log.model.errors import InvalidName, UnknownPartition, UnknownTopic
 from tests.support.group_stage import Stage, part
 
 T0, U0 = part("t"), part("u")

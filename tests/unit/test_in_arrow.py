@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from delta_log.arrow_columns import read_columns
-from delta_log.schema import HEADERS, TIMESTAMP
+from delta_log.model.schema import HEADERS, TIMESTAMP
+from delta_log.records.arrow_columns import read_columns
 from ingest_api.formats.decode import decode_arrow
 from ingest_api.web.errors import Refusal
 from lakelog.foundation.arrow_stream import MOST_DICTIONARIES

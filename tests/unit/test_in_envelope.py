@@ -8,7 +8,7 @@ from base64 import b64encode
 import msgspec
 import pytest
 
-from delta_log.types import Record
+from delta_log.model.types import Record
 from ingest_api.formats.decode import decode_envelope
 from ingest_api.formats.decode.envelope import _LARGE, _decode
 from ingest_api.formats.decode.strict_json import SURELY_SHALLOW, find_bad_utf8, is_shallow, outline

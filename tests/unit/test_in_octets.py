@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from delta_log.types import Record
+from delta_log.model.types import Record
 from ingest_api.formats.decode import decode_octets
 from ingest_api.web.errors import Refusal
 

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PythonException
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 from jobs.causes import Raised, blamed, cause_of, in_words, plainly, why_not_begun
 from jobs.gateway import SparkGone, has_java_ended
 from jobs.outcome import Unfinished

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.errors import (
+from delta_log.model.errors import (
     Corruption,
     InvalidRequest,
     NotARoot,
@@ -23,8 +23,8 @@ from delta_log.errors import (
     StorageRefused,
     UnknownTopic,
 )
-from delta_log.file_bin import Bin
-from delta_log.types import DataFile
+from delta_log.model.file_bin import Bin
+from delta_log.model.types import DataFile
 from jobs import checkpoint, compaction, key_compaction, retention, vacuum
 from jobs.causes import blamed
 from jobs.command import milliseconds

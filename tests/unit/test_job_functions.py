@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 from jobs.functions import load_function
 
 MODULE = """

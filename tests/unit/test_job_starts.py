@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from delta_log.errors import NotAvailable
+from delta_log.model.errors import NotAvailable
 from jobs.source.positions import Range, TopicPartition
 from jobs.starts import Start, count_offsets, find_ends, find_progress, owed, plan_starts, show_starts
 

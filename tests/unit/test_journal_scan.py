@@ -2,9 +2,9 @@
 
 import pytest
 
-from delta_log import journal_scan
-from delta_log.frames import MAGIC
-from delta_log.journal_scan import find_lost, scan_segment
+from delta_log.journal import segment_scan as journal_scan
+from delta_log.journal.group_format import MAGIC
+from delta_log.journal.segment_scan import find_lost, scan_segment
 from tests.support.journal_bytes import (
     EPOCH,
     HEADER_SIZE,

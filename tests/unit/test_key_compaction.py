@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from delta_log.key_compaction import (
+from delta_log.maintenance.compaction.by_key import (
     KeyCompactionLimits,
     KeyCompactionPlan,
     TombstoneMark,
@@ -12,8 +12,8 @@ from delta_log.key_compaction import (
     plan_key_compaction,
     plan_rewrites,
 )
-from delta_log.topic_config import TopicConfig
-from delta_log.types import DataFile
+from delta_log.model.topic_config import TopicConfig
+from delta_log.model.types import DataFile
 from tests.support.key_entries import Row, entries, surviving_offsets
 
 HOUR = 3_600_000

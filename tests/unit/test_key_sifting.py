@@ -10,13 +10,13 @@ from hashlib import blake2b
 import pyarrow as pa
 import pytest
 
-from delta_log.key_sifting import SiftOrder, gather, spread
-from delta_log.parquet import encode_parquet
-from delta_log.schema import FILE_SCHEMA
+from delta_log.delta.parquet import encode_parquet
+from delta_log.maintenance.compaction.remote_failure import Trouble
+from delta_log.maintenance.compaction.superseded import SiftOrder, gather, spread
+from delta_log.model.schema import FILE_SCHEMA
+from delta_log.model.topic_config import ParquetCodec
+from delta_log.model.types import DataFile
 from delta_log.stores import MemoryStore
-from delta_log.topic_config import ParquetCodec
-from delta_log.troubles import Trouble
-from delta_log.types import DataFile
 from tests.support.key_entries import Row, surviving_offsets
 
 
@@ -100,7 +100,7 @@ def test_no_key_is_taken_for_another_nor_for_what_stands_for_one(length: int):
 
 def test_keys_of_one_partition_are_shared_out_evenly():
     """All have a hash with the same remainder, as it is by that that they came to their partition."""
-    from delta_log.partitioner import assign_partitions
+    from delta_log.model.partitioner import assign_partitions
 
     keys = [b"key-%d" % number for number in range(12_000)]
     places, _ = assign_partitions("murmur2", keys, 12, 0, "round_robin", None)

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from delta_log.errors import Corruption
-from delta_log.fetched import NO_LIMIT, FetchLimits
-from delta_log.later import FileRoom, Later
-from delta_log.later_plan import Promise, cut_steps, plan_later
-from delta_log.parquet import OpenFile
-from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
-from delta_log.seal import seal
+from delta_log.delta.checksums import seal
+from delta_log.delta.parquet import OpenFile
+from delta_log.fetch.deferred_plan import Promise, cut_steps, plan_later
+from delta_log.fetch.deferred_rows import FileRoom, Later
+from delta_log.fetch.fetch_result import NO_LIMIT, FetchLimits
+from delta_log.model.errors import Corruption
+from delta_log.model.schema import FILE_SCHEMA, RECORD_COLUMNS
+from delta_log.model.types import RowGroup
 from delta_log.stores import MemoryStore
-from delta_log.types import RowGroup
 
 MIB = 1024 * 1024
 rising = st.lists(st.integers(0, 60), min_size=1, max_size=30, unique=True).map(sorted)

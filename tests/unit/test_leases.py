@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from delta_log.clocks import CLOCK_TOLERANCE_MS
-from delta_log.leases import SWEPT_AFTER_MS, Free, Held, Lease, check_won, decide_taking, is_forgotten, plan_clearing
+from delta_log.maintenance.leases import (
+    SWEPT_AFTER_MS,
+    Free,
+    Held,
+    Lease,
+    check_won,
+    decide_taking,
+    is_forgotten,
+    plan_clearing,
+)
+from delta_log.model.clock_tolerance import CLOCK_TOLERANCE_MS
 
 LEASE = Lease("ann", 1_000_000, 1_060_000)
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.ledger_compaction import KEPT_FILES, KEPT_ROWS, plan_ledger_compaction
-from delta_log.types import DataFile
+from delta_log.maintenance.compaction.keyed_files import KEPT_FILES, KEPT_ROWS, plan_ledger_compaction
+from delta_log.model.types import DataFile
 
 
 def files(*counts: int) -> list[DataFile]:

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from delta_log.leftovers import Leftover, Leftovers
+from delta_log.fetch.row_cache import Leftover, Leftovers
 
 
 def left(name: str, rows: int = 100) -> Leftover:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from delta_log.disk import Disk
-from delta_log.errors import OutcomeUnknown, StorageRefused
+from delta_log.model.errors import OutcomeUnknown, StorageRefused
+from delta_log.runtime.syscalls import Disk
 from delta_log.stores import LocalStore
 from delta_log.stores.local import LEFTOVER_MS, STAGING, delete_leftovers
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from delta_log.errors import InvalidRequest
+from delta_log.model.errors import InvalidRequest
 from jobs.materializing.avro import AvroDecoder
 from jobs.materializing.decoding import Unparseable, Wire, decode_all, open_decoder
 from jobs.materializing.protobuf import ProtobufDecoder

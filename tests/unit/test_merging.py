@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.request import prepare_records
-from delta_log.rows import RowBlock, Run, decode_block, encode_block, merge_blocks, to_batches
-from delta_log.sequencer import Group
-from delta_log.turns import Unit
+from delta_log.append.commit_queue import Unit
+from delta_log.append.sequencer import Group
+from delta_log.records.prepare import prepare_records
+from delta_log.records.row_codec import RowBlock, Run, decode_block, encode_block, merge_blocks, to_batches
 
 HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=2).map(tuple)
 RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=4), st.none() | st.binary(max_size=4), HEADERS), min_size=1)

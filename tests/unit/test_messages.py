@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from consumer_groups.model import errors as group_errors
-from delta_log import errors as log_errors
-from delta_log.errors import LakelogError
+from delta_log.model import errors as log_errors
+from delta_log.model.errors import LakelogError
 from ingest_api.formats.decode.record_errors import refuse_records
 from ingest_api.routes.groups.poll_formats import _choose
 from ingest_api.routes.v3.storing import explain

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from delta_log.retention import measure_overdue, plan_retention
-from delta_log.statistics import JOBS, CommitMeter, Histogram, JobMeter, JournalMeter
-from delta_log.types import DataFile
+from delta_log.maintenance.retention import measure_overdue, plan_retention
+from delta_log.model.types import DataFile
+from delta_log.runtime.meters import JOBS, CommitMeter, Histogram, JobMeter, JournalMeter
 from ingest_api.observe.exposition import Sheet
 from ingest_api.observe.metric_names import BUILD, JOURNAL_SECONDS, METRICS, REQUESTS
 from ingest_api.observe.readiness import reasons_not_ready

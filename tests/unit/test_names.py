@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from delta_log.errors import InvalidName
-from delta_log.names import check_id, check_topic_name, collision_key
+from delta_log.model.errors import InvalidName
+from delta_log.model.names import check_id, check_topic_name, collision_key
 
 
 @pytest.mark.parametrize(

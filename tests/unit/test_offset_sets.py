@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.offset_sets import OffsetSet
+from delta_log.model.offset_sets import OffsetSet
 
 #: Some far apart, and some close together around where a block ends.
 OFFSETS = st.integers(0, 1 << 40) | st.integers(65_500, 65_600)

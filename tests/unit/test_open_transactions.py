@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.transaction_bounds import Bounds
-from delta_log.transactions.held import Held
-from delta_log.transactions.key import TransactionKey
+from delta_log.model.transaction_bounds import Bounds
+from delta_log.transactions.buffered_records import Held
 from delta_log.transactions.open_transactions import OpenTransactions
 from delta_log.transactions.transaction import Transaction
+from delta_log.transactions.transaction_id import TransactionKey
 
 NAMES = ("a", "b", "c")
 STEPS = st.lists(

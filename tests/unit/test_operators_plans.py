@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.actions import Action, Add, CommitInfo, encode_commit
-from delta_log.checkpoint import encode_checkpoint
-from delta_log.frames import HEADER_SIZE
-from delta_log.journal_doubts import TableEnds
-from delta_log.lost_ranges import LostRange, count_within, merge_ranges, read_lost, subtract, write_lost
-from delta_log.operators.backup_report import BackupReport, TableCopy
-from delta_log.operators.checking import CheckPlan
-from delta_log.operators.cutting import choose_version, state_of
-from delta_log.operators.findings import CheckReport, damage, note, seen_twice, waste
-from delta_log.operators.journal_cures import plan_settling
-from delta_log.operators.journal_look import look_into
-from delta_log.operators.log_verdict import LogFiles, differences, judge_log
-from delta_log.snapshot import Snapshot
+from delta_log.delta.actions import Action, Add, CommitInfo, encode_commit
+from delta_log.delta.checkpoint import encode_checkpoint
+from delta_log.delta.snapshot import Snapshot
+from delta_log.journal.group_format import HEADER_SIZE
+from delta_log.journal.unreadable_groups import TableEnds
+from delta_log.model.lost_ranges import LostRange, count_within, merge_ranges, read_lost, subtract, write_lost
+from delta_log.operations.backup.point_in_time import choose_version, state_of
+from delta_log.operations.backup.report import BackupReport, TableCopy
+from delta_log.operations.check.check import CheckPlan
+from delta_log.operations.check.findings import CheckReport, damage, note, seen_twice, waste
+from delta_log.operations.check.judge_log import LogFiles, differences, judge_log
+from delta_log.operations.check.read_journal import look_into
+from delta_log.operations.repair.journal import plan_settling
 from tests.support.journal_bytes import EPOCH, LIFE, build, make_group
 from tests.support.tables import a_file, append, first_commit, removal
 

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from delta_log.schema import HEADERS, TIMESTAMP
+from delta_log.model.schema import HEADERS, TIMESTAMP
 from ingest_api.formats.encode.arrow import ArrowWriter
 from tests.support.fetched_batches import Stored, batch_of, numbered, written
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.pacing import SOONEST_S, FileBudget, due_at
+from delta_log.runtime.file_budget import SOONEST_S, FileBudget, due_at
 
 SECONDS = st.floats(0, 1e6)
 INTERVALS = st.floats(0.1, 3600)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_log.errors import Corruption
-from delta_log.parquet import encode_groups, encode_parquet, read_file, read_parts, read_row_groups, time_bounds
-from delta_log.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES
-from delta_log.seal import sealed_footer, sealed_parts
+from delta_log.delta.checksums import sealed_footer, sealed_parts
+from delta_log.delta.parquet import encode_groups, encode_parquet, read_file, read_parts, read_row_groups, time_bounds
+from delta_log.model.errors import Corruption
+from delta_log.model.schema import FILE_SCHEMA, ROW_GROUP, ROW_GROUP_BYTES
+from delta_log.model.topic_config import ParquetCodec, TopicConfig
+from delta_log.model.types import LATEST_MS
 from delta_log.stores import MemoryStore
-from delta_log.topic_config import ParquetCodec, TopicConfig
-from delta_log.types import LATEST_MS
 
 ORDER = ("offset", "timestamp")
 BYTES = st.none() | st.binary(max_size=20)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from delta_log.partitioner import NULL_MODES, PARTITIONERS, assign_partitions, murmur2_partition
+from delta_log.model.partitioner import NULL_MODES, PARTITIONERS, assign_partitions, murmur2_partition
 
 # Signed, as in Kafka's own tests; b"" is agreed upon by independent ports.
 KAFKA_MURMUR2 = {

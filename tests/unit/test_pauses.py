@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from delta_log.pauses import short_turns, with_pauses
+from delta_log.runtime.gil import short_turns, with_pauses
 
 
 @pytest.fixture

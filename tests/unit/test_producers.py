@@ -2,9 +2,10 @@
 
 import pytest
 
-from delta_log.errors import OutOfOrderSequence, ProducerEpochTooHigh, SequenceReused, StaleProducerEpoch
-from delta_log.producer_parking import MOST_PARKED, Parked, Parking
-from delta_log.producers import (
+from delta_log.append.early_requests import MOST_PARKED, Parked, Parking
+from delta_log.model.errors import OutOfOrderSequence, ProducerEpochTooHigh, SequenceReused, StaleProducerEpoch
+from delta_log.model.types import OffsetRange, ProducerStamp
+from delta_log.records.idempotence import (
     MOST_FIRST_EPOCH,
     REMEMBERED,
     New,
@@ -14,7 +15,6 @@ from delta_log.producers import (
     is_later,
     survivors,
 )
-from delta_log.types import OffsetRange, ProducerStamp
 
 LAST = 2**31 - 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from delta_log.query_plans import NotAQuery, check_nodes, check_word, nodes_of, parse_explain, placed
+from delta_log.fetch.query_plans import NotAQuery, check_nodes, check_word, nodes_of, parse_explain, placed
 
 
 def _drawn(*labels: str) -> str:

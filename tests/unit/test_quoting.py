@@ -6,7 +6,7 @@ from enum import Enum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.quoting import quoted, tell, tidy
+from delta_log.model.quoting import quoted, tell, tidy
 
 
 class Colour(Enum):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.errors import OffsetOutOfRange
-from delta_log.fetched import FetchLimits, Gathered, between, fitting
-from delta_log.log_reader import _chosen
-from delta_log.reads import check_range
-from delta_log.rows import RowBlock, Run, headers_array, to_batches
-from delta_log.schema import HEADER, HEADERS, RECORD_COLUMNS
+from delta_log.fetch.fetch import check_range
+from delta_log.fetch.fetch_result import FetchLimits, Gathered, between, fitting
+from delta_log.model.errors import OffsetOutOfRange
+from delta_log.model.schema import HEADER, HEADERS, RECORD_COLUMNS
+from delta_log.reader import _chosen
+from delta_log.records.row_codec import RowBlock, Run, headers_array, to_batches
 
 HEADER_LISTS = st.none() | st.lists(st.tuples(st.text(max_size=4), st.none() | st.binary(max_size=9)), max_size=3).map(
     tuple

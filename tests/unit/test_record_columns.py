@@ -1,7 +1,7 @@
 """Columns are a sequence of records like any other."""
 
 from delta_log import Record
-from delta_log.record_columns import RecordColumns
+from delta_log.records.record_columns import RecordColumns
 
 RECORDS = [
     Record(b"a", b"k", 5, (("h", b"x"),), 1),

@@ -6,15 +6,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delta_log.errors import InvalidRecord, InvalidTimestamp, LakelogError, RecordTooLarge, UnknownPartition
-from delta_log.partitioner import murmur2_partition
-from delta_log.record_rules import LATEST_TIMESTAMP, Rules, record_size
-from delta_log.request import prepare_arrow, prepare_records
-from delta_log.request_parts import Request
-from delta_log.rows import Run, to_batches
-from delta_log.schema import HEADERS
-from delta_log.topic_config import TopicConfig
-from delta_log.types import ProducerStamp, Record
+from delta_log.model.errors import InvalidRecord, InvalidTimestamp, LakelogError, RecordTooLarge, UnknownPartition
+from delta_log.model.partitioner import murmur2_partition
+from delta_log.model.schema import HEADERS
+from delta_log.model.topic_config import TopicConfig
+from delta_log.model.types import ProducerStamp, Record
+from delta_log.records.prepare import prepare_arrow, prepare_records
+from delta_log.records.request import Request
+from delta_log.records.row_codec import Run, to_batches
+from delta_log.records.validation import LATEST_TIMESTAMP, Rules, record_size
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

@@ -5,13 +5,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delta_log.errors import InvalidRecord
-from delta_log.record_rules import Rules
-from delta_log.request import prepare_arrow, prepare_records
-from delta_log.request_parts import Request
-from delta_log.schema import HEADER, HEADERS
-from delta_log.topic_config import TopicConfig
-from delta_log.types import ProducerStamp, Record
+from delta_log.model.errors import InvalidRecord
+from delta_log.model.schema import HEADER, HEADERS
+from delta_log.model.topic_config import TopicConfig
+from delta_log.model.types import ProducerStamp, Record
+from delta_log.records.prepare import prepare_arrow, prepare_records
+from delta_log.records.request import Request
+from delta_log.records.validation import Rules
 from tests.support.hostile_bodies import unread_view
 
 NOW = 1_800_000_000_000

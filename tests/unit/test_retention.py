@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from delta_log.retention import (
+from delta_log.maintenance.retention import (
     HIGH_WATERMARK,
     DeleteRecordsPlan,
     OutsideLog,
@@ -14,7 +14,7 @@ from delta_log.retention import (
     plan_delete_records,
     plan_retention,
 )
-from delta_log.types import DataFile
+from delta_log.model.types import DataFile
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.rows import (
+from delta_log.model.schema import FILE_SCHEMA
+from delta_log.model.types import ProducerStamp
+from delta_log.records.row_codec import (
     CONTENT_SCHEMA,
     ArrowRows,
     RowBlock,
@@ -24,9 +26,7 @@ from delta_log.rows import (
     headers_array,
     to_batches,
 )
-from delta_log.schema import FILE_SCHEMA
-from delta_log.sequences import join_sequences, pack_sequences
-from delta_log.types import ProducerStamp
+from delta_log.records.sequences import join_sequences, pack_sequences
 
 Row = dict[str, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from delta_log import topic_settings
+from delta_log.model import topic_settings
 from ingest_api.config.settings import SETTINGS, ServerSettings, Setting, UnusableSetting
 from ingest_api.config.sources import Chosen, choose_settings, show, toml_key, toml_value
 

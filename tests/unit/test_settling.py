@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from delta_log.journal.settling import LONGEST_PAUSE_S, Settler, pauses
+from delta_log.journal.settler import LONGEST_PAUSE_S, Settler, pauses
 from tests.support.logs import no_thread_left
 
 #: So soon a log is to acknowledge again once its disk is well; the rest is for the attempt.

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_log.actions import Add, Remove, Txn
-from delta_log.snapshot import Snapshot, end_txn, files_below, files_from, start_txn
-from delta_log.types import DataFile
+from delta_log.delta.actions import Add, Remove, Txn
+from delta_log.delta.snapshot import Snapshot, end_txn, files_below, files_from, start_txn
+from delta_log.model.types import DataFile
 from tests.support.tables import a_file, append, content, first_commit, histories, info, metadata, removal
 
 

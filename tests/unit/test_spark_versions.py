@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from delta_log.errors import NotAvailable
+from delta_log.model.errors import NotAvailable
 from jobs import consume, materialize
 from jobs.versions import check_spark, is_too_old
 

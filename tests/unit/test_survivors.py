@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from delta_log.errors import Corruption, StorageRefused
-from delta_log.offset_sets import OffsetSet
-from delta_log.parquet import encode_parquet, read_file
-from delta_log.schema import FILE_SCHEMA
+from delta_log.delta.parquet import encode_parquet, read_file
+from delta_log.maintenance.compaction.survivors import SurvivorsOrder, carry_out, write_survivors
+from delta_log.model.errors import Corruption, StorageRefused
+from delta_log.model.offset_sets import OffsetSet
+from delta_log.model.schema import FILE_SCHEMA
+from delta_log.model.topic_config import ParquetCodec
+from delta_log.model.types import DataFile
 from delta_log.stores import MemoryStore
-from delta_log.survivors import SurvivorsOrder, carry_out, write_survivors
-from delta_log.topic_config import ParquetCodec
-from delta_log.types import DataFile
 
 CODEC = ParquetCodec()
 MIB = 1024 * 1024

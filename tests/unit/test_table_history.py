@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from delta_log.table_history import MadeVersion, OutsideHistory, plan_version, versions_in
-from delta_log.topic_config import TopicConfig
+from delta_log.delta.time_travel import MadeVersion, OutsideHistory, plan_version, versions_in
+from delta_log.model.topic_config import TopicConfig
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from delta_log.live import Live, PendingGroup, TopicRows
-from delta_log.record_rules import Rules
+from delta_log.commit.commit_scheduler import Tabler
+from delta_log.delta.table import Table
+from delta_log.model.topic_config import TopicConfig
+from delta_log.records.validation import Rules
 from delta_log.stores import MemoryStore
-from delta_log.table import Table
-from delta_log.tabler import Tabler
-from delta_log.tail import Tail
-from delta_log.topic_config import TopicConfig
+from delta_log.topics.partition_state import Tail
+from delta_log.topics.topic_state import Live, PendingGroup, TopicRows
 from tests.support.logs import eventually
 
 TOPICS, PARTITIONS, WORKERS, BUDGET, INTERVAL_S = 200, 8, 2, 4_000.0, 0.1

@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from delta_log.frames import Frame, Place, checksum
-from delta_log.payload_kinds import ROWS
-from delta_log.rows import RowBlock, Run, encode_block, to_batches
-from delta_log.tail import Chunk, Tail, Waiter, load_batches
+from delta_log.journal.group_format import Frame, Place, checksum
+from delta_log.records.payload_kinds import ROWS
+from delta_log.records.row_codec import RowBlock, Run, encode_block, to_batches
+from delta_log.topics.partition_state import Chunk, Tail, Waiter, load_batches
 
 
 class Journal:

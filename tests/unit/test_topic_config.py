@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from delta_log.errors import InvalidConfig
-from delta_log.topic_config import SETTINGS, ParquetCodec, TopicConfig
-from delta_log.topic_settings import OneOf
+from delta_log.model.errors import InvalidConfig
+from delta_log.model.topic_config import SETTINGS, ParquetCodec, TopicConfig
+from delta_log.model.topic_settings import OneOf
 
 NAMES = [setting.name for setting in SETTINGS]
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from delta_log.errors import InvalidConfig
-from delta_log.topic_config import TopicConfig
-from delta_log.topic_settings import INT64_MAX, SETTINGS, Setting, Whole
+from delta_log.model.errors import InvalidConfig
+from delta_log.model.topic_config import TopicConfig
+from delta_log.model.topic_settings import INT64_MAX, SETTINGS, Setting, Whole
 
 NAMES = [setting.name for setting in SETTINGS]
 

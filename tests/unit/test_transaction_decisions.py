@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from delta_log.ledger_table import Row
-from delta_log.transactions.decisions import REMEMBERED, Committed, Decisions, row_of
-from delta_log.transactions.key import TransactionKey
+from delta_log.records.keyed_table import Row
+from delta_log.transactions.transaction_id import TransactionKey
+from delta_log.transactions.transaction_log import REMEMBERED, Committed, Decisions, row_of
 
 
 def key(epoch: int) -> TransactionKey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from delta_log.transactions.key import RANDOM_BITS, TransactionKey, parse_id
+from delta_log.transactions.transaction_id import RANDOM_BITS, TransactionKey, parse_id
 
 _BEGUN_MS = 1_763_600_000_000
 

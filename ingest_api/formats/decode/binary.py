@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from delta_log.record_rules import LATEST_TIMESTAMP
-from delta_log.topic_settings import INT64_MAX
-from delta_log.types import Header, Record
+from delta_log.model.topic_settings import INT64_MAX
+from delta_log.model.types import Header, Record
+from delta_log.records.validation import LATEST_TIMESTAMP
 from ingest_api.formats.decode.record_errors import Fault, shown
 from ingest_api.formats.decode.record_object import MOST_HEADERS, check_header_bytes
 from ingest_api.formats.decode.strict_json import decode_base64

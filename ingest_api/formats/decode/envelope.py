@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from delta_log.types import Record
+from delta_log.model.types import Record
 from ingest_api.formats.decode.envelope_errors import check_envelope, check_record_count
 from ingest_api.formats.decode.record_errors import Fault
 from ingest_api.formats.decode.record_object import Embedded

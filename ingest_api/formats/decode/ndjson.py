@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from delta_log.record_columns import RecordColumns
+from delta_log.records.record_columns import RecordColumns
 from ingest_api.formats.decode.json_pointer import find_key, parse_pointer
 from ingest_api.formats.decode.record_errors import MOST_NAMED, Fault, Faults, refuse_count, refuse_records
 from ingest_api.formats.decode.record_object import check_record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from delta_log.quoting import quoted, tidy
+from delta_log.model.quoting import quoted, tidy
 from ingest_api.web.errors import Refusal
 
 #: So many bad records are named one by one.

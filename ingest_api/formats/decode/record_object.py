@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from delta_log.record_rules import LATEST_TIMESTAMP
-from delta_log.topic_settings import INT64_MAX
-from delta_log.types import Header
+from delta_log.model.topic_settings import INT64_MAX
+from delta_log.model.types import Header
+from delta_log.records.validation import LATEST_TIMESTAMP
 from ingest_api.formats.decode.record_errors import Fault
 from ingest_api.formats.decode.strict_json import (
     INT64_MIN,

@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from delta_log.record_columns import Contents, RecordColumns
-from delta_log.types import Record
+from delta_log.model.types import Record
+from delta_log.records.record_columns import Contents, RecordColumns
 from ingest_api.formats.decode.record_object import GivenHeader, Int64, Timestamp, header_pairs
 from ingest_api.formats.decode.strict_json import SURELY_SHALLOW, count_colons, is_shallow
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from delta_log.record_columns import Contents, RecordColumns
+from delta_log.records.record_columns import Contents, RecordColumns
 from ingest_api.formats.decode.record_object import Embedded, Int64OrNull, TimestampOrNull
 from ingest_api.formats.decode.rows import Read, are_shallow, count_inner
 

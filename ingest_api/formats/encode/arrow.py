@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from delta_log.schema import FILE_SCHEMA, RECORD_COLUMNS
+from delta_log.model.schema import FILE_SCHEMA, RECORD_COLUMNS
 from ingest_api.formats.encode.rows import cut_batches
 from ingest_api.web.negotiation import Format
 

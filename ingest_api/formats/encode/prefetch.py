@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log import Begun
-from delta_log.errors import OutcomeUnknown
+from delta_log.model.errors import OutcomeUnknown
 
 #: Steps that are decoded at once, while one more is sent: the two cores that most have, and one to go on with.
 _AT_ONCE: Final = 3

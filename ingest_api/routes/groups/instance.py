@@ -10,8 +10,8 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
-from delta_log.errors import OutcomeUnknown
-from delta_log.quoting import quoted
+from delta_log.model.errors import OutcomeUnknown
+from delta_log.model.quoting import quoted
 from ingest_api.web.context import Tier
 from ingest_api.web.errors import Refusal
 from ingest_api.web.parameters import Flag, Parameter, Whole, parse_value

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from consumer_groups.decisions.admin import Found, GroupDescription, Shift, Target
 from consumer_groups.model.assignment import TopicPartition
 from delta_log import Log
-from delta_log.errors import InvalidName, UnknownPartition, UnknownTopic
+from delta_log.model.errors import InvalidName, UnknownPartition, UnknownTopic
 from ingest_api.routes.groups.native_shapes import MOST_PARTITIONS, ChosenPartition, NewOffset, ResetRequest
 from ingest_api.web.errors import Refusal
 

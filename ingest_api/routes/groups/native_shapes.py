@@ -14,7 +14,7 @@ from consumer_groups.decisions.admin import GroupDescription, GroupSummary, Memb
 from consumer_groups.decisions.lag import PartitionProgress, total_lag
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.records import OffsetRecord
-from delta_log.record_rules import LATEST_TIMESTAMP
+from delta_log.records.validation import LATEST_TIMESTAMP
 from ingest_api.web.parameters import INT64_MAX
 
 #: Of one request, so that none holds the others up.

@@ -14,8 +14,8 @@ from consumer_groups.decisions.commits import Commit, Commitment, Seek, Where
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.records import OffsetRecord
 from consumer_groups.model.reset_policy import At
-from delta_log.errors import UnknownPartition, UnknownTopic
-from delta_log.quoting import quoted
+from delta_log.model.errors import UnknownPartition, UnknownTopic
+from delta_log.model.quoting import quoted
 from ingest_api.routes.groups.instance import KEEP, InTime, of_instance, who_asks
 from ingest_api.routes.groups.instance_shapes import (
     BODY_TYPES,

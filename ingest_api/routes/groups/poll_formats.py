@@ -12,8 +12,8 @@ from typing import Final, Literal, Protocol, cast
 import pyarrow as pa
 
 from delta_log import Fetched
-from delta_log.quoting import quoted
-from delta_log.schema import RECORD_COLUMNS
+from delta_log.model.quoting import quoted
+from delta_log.model.schema import RECORD_COLUMNS
 from ingest_api.formats.encode.arrow import STREAM_SCHEMA
 from ingest_api.formats.encode.envelope import EnvelopeWriter
 from ingest_api.formats.encode.json_values import Decode

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from delta_log import ProducerStamp, Record
-from delta_log.errors import TopicExists
-from delta_log.record_rules import Rules
-from delta_log.request import prepare_arrow, prepare_records
-from delta_log.topic_config import TopicConfig
+from delta_log.model.errors import TopicExists
+from delta_log.model.topic_config import TopicConfig
+from delta_log.records.prepare import prepare_arrow, prepare_records
+from delta_log.records.validation import Rules
 from ingest_api.config.settings import ServerSettings
 from ingest_api.web.context import Tier
 

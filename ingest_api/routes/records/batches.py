@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from delta_log import Log
-from delta_log.types import DataFile
+from delta_log.model.types import DataFile
 from ingest_api.routes.topics.shapes import answers
 from ingest_api.routes.topics.topics import find_partition
 from ingest_api.web.context import Tier

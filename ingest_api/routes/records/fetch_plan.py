@@ -8,10 +8,10 @@ from typing import Any, Final, Protocol
 import mmh3
 
 from delta_log import TopicInfo
-from delta_log.errors import OffsetOutOfRange, UnknownPartition
-from delta_log.quoting import quoted
-from delta_log.record_rules import LATEST_TIMESTAMP
-from delta_log.types import PartitionOffsets
+from delta_log.model.errors import OffsetOutOfRange, UnknownPartition
+from delta_log.model.quoting import quoted
+from delta_log.model.types import PartitionOffsets
+from delta_log.records.validation import LATEST_TIMESTAMP
 from ingest_api.formats.encode.events import format_event_id, parse_event_id
 from ingest_api.web.errors import Refusal
 from ingest_api.web.parameters import Clamped, OneOfKinds, Parameter, Text, Whole, Words

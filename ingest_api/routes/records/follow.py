@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from delta_log.errors import LakelogError
+from delta_log.model.errors import LakelogError
 from ingest_api.formats.encode import Decode
 from ingest_api.formats.encode.events import KEEP_ALIVE, EventWriter, format_event_id, parse_event_id
 from ingest_api.routes.records.follow_cursor import Following

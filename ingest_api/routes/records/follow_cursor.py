@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from delta_log import Fetched, Log
-from delta_log.errors import OffsetOutOfRange, UnknownTopic
+from delta_log.model.errors import OffsetOutOfRange, UnknownTopic
 from ingest_api.routes.records.fetch_plan import check_merged, check_position
 
 #: What is read in one turn, so that whoever reads slowly holds little.

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from delta_log import Appended, ProducerStamp, Record
-from delta_log.errors import LakelogError, OutcomeUnknown, UnknownTopic
-from delta_log.transactions.held import Staged
+from delta_log.model.errors import LakelogError, OutcomeUnknown, UnknownTopic
+from delta_log.transactions.buffered_records import Staged
 from ingest_api.formats.decode import decode_arrow, decode_envelope, decode_lines, decode_octets
 from ingest_api.routes.records.auto_create import make_topic_for
 from ingest_api.routes.records.receipts import accepted_answer, offsets_answer, ranges_answer, staged_answer

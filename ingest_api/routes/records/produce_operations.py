@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from delta_log.record_rules import LATEST_TIMESTAMP
+from delta_log.records.validation import LATEST_TIMESTAMP
 from ingest_api.routes.records.produce import PARAMETERS, Produce
 from ingest_api.routes.records.receipts import Offsets, Ranges
 from ingest_api.web.context import Tier

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from delta_log import Appended
-from delta_log.transactions.held import Staged
+from delta_log.transactions.buffered_records import Staged
 
 _HEAD: Final = b'{"offsets":[{"partition":'
 _OFFSET: Final = b',"offset":'

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from delta_log import Log
-from delta_log.catalog import TopicInfo
-from delta_log.errors import TopicExists, UnknownTopic
-from delta_log.record_rules import LATEST_TIMESTAMP
+from delta_log.model.errors import TopicExists, UnknownTopic
+from delta_log.records.validation import LATEST_TIMESTAMP
+from delta_log.topics.catalog import TopicInfo
 from ingest_api.routes.topics.shapes import (
     Brokers,
     DeleteRecordsRequest,

@@ -13,8 +13,8 @@ import msgspec
 from consumer_groups.decisions.commits import Commitment
 from consumer_groups.decisions.transactional_offsets import Moved
 from consumer_groups.model.assignment import TopicPartition
-from delta_log.transactions.decisions import Stored
 from delta_log.transactions.transaction import Known
+from delta_log.transactions.transaction_log import Stored
 from ingest_api.routes.groups.instance_shapes import MOST_NAMED, CommitEntry, each_once
 from ingest_api.routes.records.receipts import Range
 from ingest_api.web.errors import Refusal

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from delta_log import Appended
-from delta_log.transactions.door import Transactions
+from delta_log.transactions.coordinator import Transactions
 from delta_log.transactions.transaction import Commit, Known
 from ingest_api.routes.topics.shapes import takes
 from ingest_api.routes.transactions.shapes import (

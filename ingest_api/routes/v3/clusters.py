@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from delta_log.quoting import quoted
+from delta_log.model.quoting import quoted
 from ingest_api.routes.v3.context import CLUSTER, answers, reading
 from ingest_api.routes.v3.shapes import Broker, Cluster, Listed, View
 from ingest_api.web.context import Tier

@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from delta_log.catalog import TopicInfo
-from delta_log.quoting import quoted
-from delta_log.topic_config import Described
-from delta_log.topic_settings import nearest_setting
+from delta_log.model.quoting import quoted
+from delta_log.model.topic_config import Described
+from delta_log.model.topic_settings import nearest_setting
+from delta_log.topics.catalog import TopicInfo
 from ingest_api.routes.v3.context import CLUSTER, answers, bad_request, reading, route, takes
 from ingest_api.routes.v3.shapes import Config, Listed, View
 from ingest_api.routes.v3.topics import ConfigEntry, ConfigValue, one_each

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from consumer_groups.model.errors import UnknownGroup
-from delta_log.errors import InvalidRequest, RecordTooLarge, UnknownPartition, UnknownTopic
-from delta_log.quoting import quoted
+from delta_log.model.errors import InvalidRequest, RecordTooLarge, UnknownPartition, UnknownTopic
+from delta_log.model.quoting import quoted
 from ingest_api.routes.v3.shapes import View
 from ingest_api.web.context import Tier
 from ingest_api.web.errors import UNKNOWN_PARTITION, Refusal, row_of

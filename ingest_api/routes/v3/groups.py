@@ -6,7 +6,7 @@ from consumer_groups.coordinator.topic_watch import LogOffsets
 from consumer_groups.decisions.admin import GroupDescription, MemberDescription
 from consumer_groups.decisions.lag import measure_progress
 from consumer_groups.model.assignment import TopicPartition, in_order
-from delta_log.quoting import quoted
+from delta_log.model.quoting import quoted
 from ingest_api.routes.v3.context import CLUSTER, answers, reading
 from ingest_api.routes.v3.group_shapes import (
     Consumer,

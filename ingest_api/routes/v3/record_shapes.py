@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from delta_log.types import Header, Record
+from delta_log.model.types import Header, Record
 from ingest_api.formats.decode.record_errors import Fault, shown
 from ingest_api.formats.decode.record_object import GivenHeader, header_pairs
 from ingest_api.formats.decode.strict_json import MOST_NESTED, check_text, decode_base64, is_shallow, say

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from delta_log.catalog import TopicInfo
-from delta_log.topic_config import Described
+from delta_log.model.topic_config import Described
+from delta_log.topics.catalog import TopicInfo
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from delta_log.errors import InvalidRequest, LakelogError, OutcomeUnknown, UnknownTopic
+from delta_log.model.errors import InvalidRequest, LakelogError, OutcomeUnknown, UnknownTopic
 from ingest_api.formats.decode.record_errors import Fault
 from ingest_api.routes.topics.shapes import TopicRequest
 from ingest_api.routes.topics.topics import ensure_topic

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import msgspec
 
 from delta_log import Log
-from delta_log.errors import NotAvailable, TopicExists, UnknownTopic
-from delta_log.names import check_topic_name, collision_key
-from delta_log.topic_config import TopicConfig
+from delta_log.model.errors import NotAvailable, TopicExists, UnknownTopic
+from delta_log.model.names import check_topic_name, collision_key
+from delta_log.model.topic_config import TopicConfig
 from ingest_api.routes.v3.context import CLUSTER, answers, bad_request, reading, route, takes
 from ingest_api.routes.v3.shapes import Listed, Topic, View
 from ingest_api.web.context import Tier

@@ -13,7 +13,7 @@ from lakelog.commands.verbs import TAKES_OVER, add_dry_run, add_yes, confirm, te
 from lakelog.terminal.arguments import add_output
 
 if TYPE_CHECKING:
-    from delta_log.operators.exporting import ExportReport
+    from delta_log.operations.export import ExportReport
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from delta_log.operators import export_topic
-    from delta_log.roots import as_root
+    from delta_log.operations import export_topic
+    from delta_log.root.root import as_root
 
     place = as_root(find_root(args))
     plan: list[str] = []

@@ -1,0 +1,125 @@
+"""The one async border: appending from an event loop.
+
+A loop only queues up and is told; its groups are given offsets, written and answered by a thread of the writer's. So
+a loop that is cancelled, closed or blocked takes nobody with it: neither its own records nor the lead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+from delta_log.append.append_unit import LedgerRequest
+from delta_log.append.commit_queue import Unit
+from delta_log.append.group_commit import Writer
+from delta_log.model.types import Appended
+from delta_log.records.request import Request
+from delta_log.topics.topic_state import Live
+
+
+class LoopDoor:
+    """Where event loops come in."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._of_thread = threading.local()
+
+    async def append(self, live: Live, request: Request) -> Appended:
+        return await self.queue_up(live, request)
+
+    def queue_up(self, live: Live, request: Request) -> asyncio.Future[Appended]:
+        unit = LoopUnit(self._writer, live, request, self.mailbox())
+        self.enter(unit)
+        return unit.future
+
+    def enter(self, unit: LoopUnit) -> None:
+        """Queue up; by any thread."""
+        if self._writer.turns.enter(unit):
+            unit.lead()
+
+    def mailbox(self) -> Mailbox:
+        """Of the running loop."""
+        loop = asyncio.get_running_loop()
+        box: Mailbox | None = getattr(self._of_thread, "box", None)
+        if box is None or box.loop is not loop:
+            box = self._of_thread.box = Mailbox(loop)
+        return box
+
+
+class Mailbox:
+    """Answers on their way to one loop. It is woken once for a whole group, as waking it lets go of the interpreter."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._units: deque[LoopUnit] = deque()
+        self._called = False
+
+    def put(self, unit: LoopUnit) -> None:
+        self._units.append(unit)
+
+    def deliver(self) -> None:
+        if not self._called:
+            self._called = True
+            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+                self.loop.call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        self._called = False
+        while self._units:
+            self._units.popleft().settle()
+
+
+class LoopUnit(Unit):
+    """Of a task that awaits it."""
+
+    __slots__ = ("box", "future", "writer")
+
+    def __init__(self, writer: Writer, live: Live | None, request: Request | LedgerRequest, box: Mailbox) -> None:
+        super().__init__(live, request)
+        self.writer = writer
+        self.box = box
+        self.future: asyncio.Future[Any] = box.loop.create_future()
+
+    def lead(self) -> None:
+        try:
+            self.writer.syncing.submit(self.writer.lead_once)
+        except RuntimeError:  # the writer was closed: all that is left to do is to say so
+            self.writer.lead_once()
+
+    def done(self) -> None:
+        self.box.put(self)
+
+    def deliver(self) -> None:
+        self.box.deliver()
+
+    def settle(self) -> None:
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        elif self.result is not None:
+            self.future.set_result(self.result)
+
+
+class LedgerUnit(LoopUnit):
+    """Of a task that awaits that rows are durable, and may have decided more upon them since."""
+
+    __slots__ = ()
+
+    def __init__(self, writer: Writer, request: LedgerRequest, box: Mailbox) -> None:
+        super().__init__(writer, None, request, box)
+
+    def done(self) -> None:
+        if self.error is not None and isinstance(self.request, LedgerRequest):
+            self.request.break_line(self.error)
+        super().done()
+
+    def settle(self) -> None:
+        stored = self.error is None and self.result is not None
+        if stored and not self.future.done() and isinstance(self.request, LedgerRequest):
+            self.future.set_result(self.request.answers)
+        else:
+            super().settle()

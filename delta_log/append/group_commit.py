@@ -1,0 +1,293 @@
+"""The way of a record from a request to an acknowledgement: wait for a turn, be given offsets, be journaled.
+
+Whoever finds nobody at work takes the lead: it gives offsets to everything that waits, writes it as one group with
+one sync, answers all, and hands the lead to the first who came meanwhile. So a lone caller pays one write and one
+sync and no change of thread, and a crowd shares them. One group is under way at a time: while it is not durable its
+offsets are only tentative, and are given out again if it fails.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import msgspec
+
+from delta_log.append.append_unit import LedgerRequest
+from delta_log.append.commit_queue import AloneTurn, ThreadUnit, Turn, Turns
+from delta_log.append.early_requests import Parking
+from delta_log.append.sequencer import Group, Sequencer
+from delta_log.journal import Journal
+from delta_log.journal.group_format import Frame, Payload, Place, checksum
+from delta_log.model.errors import (
+    Closed,
+    LakelogError,
+    NotOwner,
+    OutcomeUnknown,
+    Overloaded,
+    ProducerError,
+    StorageRefused,
+    TransactionFenced,
+)
+from delta_log.model.types import Appended, ProducerStamp
+from delta_log.records.epoch_bump import Bump
+from delta_log.records.idempotence import Producers
+from delta_log.records.payload_kinds import DECISION
+from delta_log.records.request import Part, Request, SpilledRows
+from delta_log.records.row_codec import Run
+from delta_log.runtime.disk_room import DiskRoom
+from delta_log.runtime.meters import JournalMeter
+from delta_log.topics.partition_state import Chunk, Tail, keeps_bytes, row_bytes, wake_all
+from delta_log.topics.topic_state import Live, PendingGroup
+
+_log = logging.getLogger(__name__)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds on what is journaled and not yet in the tables; rows beyond `memory_bytes` stay in the journal alone.
+
+    All are counted as memory: what each frame takes beside its bytes, whose place is to be known as long as it waits.
+    """
+
+    memory_bytes: int = 256 * 1024 * 1024
+    topic_bytes: int = 256 * 1024 * 1024
+    total_bytes: int = 1024 * 1024 * 1024
+
+
+class Follower(Protocol):
+    """Who makes the tables follow the journal."""
+
+    def notice(self, live: Live) -> None: ...
+
+
+class Writer:
+    """The leader's work. `fatal` ends it for good: we are no longer the owner, or closed."""
+
+    def __init__(
+        self, journal: Journal, epoch: int, follower: Follower, limits: Limits, room: DiskRoom | None = None
+    ) -> None:
+        self.journal = journal
+        self.room = room or DiskRoom()
+        self.sequencer = Sequencer(epoch)
+        self.limits = limits
+        self.fatal: LakelogError | None = None
+        self.untabled = 0
+        #: how many groups were stored; each settles what was in doubt before it
+        self.writes = 0
+        #: what must be in which table before a segment can go
+        self.segments: dict[tuple[int, int], dict[Tail, int]] = {}
+        #: segments that hold frames of no table
+        self.aside: set[tuple[int, int]] = set()
+        #: where the groups of event loops are written
+        self.syncing = ThreadPoolExecutor(1, thread_name_prefix="lakelog-sync")
+        self.turns = Turns()
+        self.parking = Parking(self.producers)
+        self.meter = JournalMeter()
+        self._follower = follower
+        self._mutex = threading.Lock()
+
+    @property
+    def epoch(self) -> int:
+        return self.sequencer.epoch
+
+    @property
+    def producers(self) -> Producers:
+        return self.sequencer.producers
+
+    def append(self, live: Live | None, request: Request | LedgerRequest | Bump) -> Appended:
+        """Store a request and return where; in the caller's own thread."""
+        unit = ThreadUnit(live, request)
+        with self._given_up_if_interrupted(unit):
+            unit.leads = self.turns.enter(unit)
+            if not unit.leads:
+                unit.wait()
+            if unit.leads:
+                self.lead()
+                self.turns.hand_over()
+        return unit.answer()
+
+    def alone(self, action: Callable[[], None]) -> None:
+        """Run something with no group under way."""
+        turn = AloneTurn()
+        with self._given_up_if_interrupted(turn):
+            if not self.turns.enter(turn):
+                turn.wait()
+            self.turns.leave(turn)
+            action()
+            self.turns.hand_over()
+
+    def lead_once(self) -> None:
+        """Write one group, and pass the lead on."""
+        try:
+            self.lead()
+        finally:
+            self.turns.hand_over()
+
+    def lead(self) -> None:
+        """Write one group of all that waits."""
+        self.journal.pace()
+        group = Group(self.turns.take())
+        try:
+            places = self._write(group)
+        except Exception as error:  # noqa: BLE001 - every unit of the group must be told
+            self.fail(group, error)
+        except BaseException as error:
+            self.fail(group, error)
+            raise
+        else:
+            self.finish(group, places)
+
+    def _write(self, group: Group) -> Sequence[Place]:
+        """Give offsets, tentatively, and make what was given them durable."""
+        if self.fatal is None:
+            self.sequencer.sequence(group)
+            return self.write_journal(group.frames, group.payloads, len(group.units)) if group.frames else []
+        for unit in group.units:
+            unit.error = self.fatal
+        return []
+
+    def write_journal(self, frames: Sequence[Frame], payloads: Sequence[Payload], requests: int) -> Sequence[Place]:
+        """Make frames durable, and measure it; by whoever has the turn."""
+        began = time.perf_counter()
+        try:
+            places = self.journal.append(frames, payloads)
+        except BaseException as error:
+            sure = isinstance(error, LakelogError) and error.outcome == LakelogError.outcome
+            self.sequencer.unsettled = self.sequencer.unsettled or not sure
+            self.meter.failed(str(error), time.monotonic())
+            raise
+        self.sequencer.unsettled = False
+        self.writes += 1
+        self.meter.wrote(time.perf_counter() - began, requests)
+        return places
+
+    def finish(self, group: Group, places: Sequence[Place]) -> None:
+        """The group is durable: make it visible, answer, and let the tables follow."""
+        try:
+            pending = self._show(group, places)
+        except Exception as error:  # noqa: BLE001 - whoever waits must be told
+            _log.exception("what is durable could not be shown; it will be after a restart")
+            self._break_down(group, error)
+            pending = []
+        self._answer(group)
+        self.parking.look_again([row.producer_id for row in group.rows])
+        self.parking.look_again(group.bumped)
+        for live in pending:
+            self._follower.notice(live)
+
+    def _show(self, group: Group, places: Sequence[Place]) -> list[Live]:
+        """Move the high watermarks; returns the tables that have something to follow."""
+        pending: dict[Live, PendingGroup] = {}
+        ends: dict[Tail, int] = {}
+        written = zip(group.frames, group.payloads, places, group.parts, strict=True)
+        for frame, payload, place, (live, index, part, stamp) in written:
+            tail = live.tails[index]
+            chunk = self._chunk(frame, place, part, stamp, payload)
+            tail.add(chunk)
+            ends[tail] = frame.next_offset
+            owner = pending.setdefault(live, PendingGroup([]))
+            owner.chunks.append((index, chunk))
+            owner.size += chunk.size
+        if places:
+            segment = self.segments.setdefault((places[0].epoch, places[0].segment), {})
+            segment.update(ends)
+        for live, owned in pending.items():
+            self.freed(-live.add_pending(owned))
+        for tail, end in ends.items():
+            wake_all(tail.advance(end))
+        return list(pending)
+
+    def _break_down(self, group: Group, error: Exception) -> None:
+        """Nobody knows what state this process is in: nothing is written any more, and nothing is said for sure."""
+        unknown = self._lose_track(error)
+        for unit in group.units:
+            if unit not in group.settled and unit.error is None:
+                unit.result, unit.error = None, unknown
+
+    def _lose_track(self, error: BaseException) -> OutcomeUnknown:
+        """Write no more until a restart; returns what those must be told whose records were under way."""
+        self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
+        return OutcomeUnknown("the request", repr(error))
+
+    def fail(self, group: Group, error: BaseException) -> None:
+        """The group is not durable: its offsets are free again, unless nothing may be written any more.
+
+        A refusal by the rules of sequence or epoch may rest on a predecessor in this very group, which is not stored
+        after all.
+        """
+        self.sequencer.take_back(group)
+        if isinstance(error, NotOwner):
+            self.fatal = self.fatal or error
+        if not isinstance(error, LakelogError):
+            error = self._lose_track(error)
+        for unit in group.units:
+            if unit not in group.settled:
+                final = unit.error is not None and not isinstance(unit.error, ProducerError | TransactionFenced)
+                unit.error = unit.error if final else error
+                unit.result = None
+        self._answer(group)
+
+    def check_room(self, live: Live, size: int) -> None:
+        """Refuse before anything is stored when the disk is full, or the tables are too far behind."""
+        if self.room.full:
+            self._check_disk(live)
+        if live.untabled + size > self.limits.topic_bytes and live.untabled:
+            raise Overloaded(f"the table of {live.name} is behind", live.untabled, self.limits.topic_bytes)
+        if self.untabled + size > self.limits.total_bytes and self.untabled:
+            raise Overloaded("the tables are behind", self.untabled, self.limits.total_bytes)
+
+    def _check_disk(self, live: Live) -> None:
+        """What the server keeps for itself is little, and what makes room may need it."""
+        if live.internal:
+            self.room.check_small(live.name)
+        else:
+            self.room.check_records()
+
+    def journal_decision(self, live: Live, what: dict[str, Any], now_ms: int) -> None:
+        """Make a decision about a topic durable; only from within `alone`."""
+        payload = msgspec.msgpack.encode(what)
+        frame = Frame(DECISION, live.name, live.id, -1, 0, 0, self.epoch, len(payload), checksum(payload), now_ms)
+        places = self.write_journal([frame], [payload], 1)
+        live.decision.next += 1
+        self.segments.setdefault((places[0].epoch, places[0].segment), {})[live.decision] = live.decision.next
+
+    def freed(self, size: int) -> None:
+        with self._mutex:
+            self.untabled -= size
+
+    def close(self, why: LakelogError | None = None) -> None:
+        self.fatal = self.fatal or why or Closed()
+        self.syncing.shutdown(wait=False)
+        self.parking.close()
+
+    @contextmanager
+    def _given_up_if_interrupted(self, turn: Turn) -> Generator[None]:
+        """Whoever leaves by an error, at whatever moment, leaves the queue and the lead to the others."""
+        try:
+            yield
+        except BaseException:
+            self.turns.give_up(turn)
+            raise
+
+    def _answer(self, group: Group) -> None:
+        for unit in group.units:
+            unit.done()
+        for unit in group.units:
+            unit.deliver()
+
+    def _chunk(
+        self, frame: Frame, place: Place, part: Part | None, stamp: ProducerStamp | None, payload: Payload
+    ) -> Chunk:
+        """What the tail holds of a frame that was just written; of what was spilled before, nothing."""
+        chunk = Chunk(frame.base_offset, frame.count, row_bytes(frame), frame, place)
+        if self.untabled < self.limits.memory_bytes and isinstance(payload, bytes):
+            if part is None or isinstance(part.rows, SpilledRows) or keeps_bytes(frame, part.rows):
+                chunk.payload = payload
+            else:
+                chunk.run = Run(frame.base_offset, part.rows, stamp)
+        return chunk

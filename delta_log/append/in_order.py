@@ -1,0 +1,104 @@
+"""The door of idempotent requests: one that comes before its predecessor waits for it outside, not in the queue.
+
+The sequencer alone decides. A thread's request that it finds too early takes a place in `Parking`, and tries again when
+a predecessor was stored; when the time is over it tries once more, and that answer stands. Those of a loop have a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from delta_log.append.async_append import LoopDoor
+from delta_log.append.early_requests import Parked
+from delta_log.append.group_commit import Writer
+from delta_log.append.in_order_async import Line, LineUnit
+from delta_log.model.errors import OutOfOrderSequence
+from delta_log.model.types import Appended, ProducerStamp
+from delta_log.records.request import Request
+from delta_log.topics.topic_state import Live
+
+
+class OrderedDoor:
+    """Where requests of threads and of event loops come in. `wait_s`: how long one may wait for its predecessors."""
+
+    def __init__(self, writer: Writer, loops: LoopDoor, wait_s: float) -> None:
+        self._writer = writer
+        self._loops = loops
+        self._wait_s = wait_s
+        self._of_thread = threading.local()
+
+    def append(self, live: Live, request: Request) -> Appended:
+        try:
+            return self._writer.append(live, request)
+        except OutOfOrderSequence as early:
+            refusal = early
+        woken = threading.Event()
+        with self._place(live, request, woken.set, refusal) as place:
+            while True:
+                woken.clear()
+                woken.wait(place.patience(refusal))
+                try:
+                    return self._writer.append(live, request)
+                except OutOfOrderSequence as early:
+                    refusal = early
+
+    def queue_up(self, live: Live, request: Request) -> asyncio.Future[Appended]:
+        """For the running loop: in its line, where it is one of an idempotent producer."""
+        if request.stamp is None:
+            return self._loops.queue_up(live, request)
+        return self._line_up(live, request, request.stamp).future
+
+    async def append_async(self, live: Live, request: Request) -> Appended:
+        if request.stamp is None:
+            return await self._loops.append(live, request)
+        unit = self._line_up(live, request, request.stamp)
+        try:
+            return await unit.future
+        finally:
+            unit.leave()  # its loop may be gone, and calls nobody back
+
+    def _line_up(self, live: Live, request: Request, stamp: ProducerStamp) -> LineUnit:
+        box = self._loops.mailbox()
+        line: Line | None = getattr(self._of_thread, "line", None)
+        if line is None or line.box is not box:
+            line = self._of_thread.line = Line(self._writer, box, self._wait_s)
+        unit = LineUnit(line, live, request, stamp)
+        line.enter(unit)
+        return unit
+
+    @contextmanager
+    def _place(
+        self, live: Live, request: Request, wake: Callable[[], None], refusal: OutOfOrderSequence
+    ) -> Generator[Place]:
+        parking, stamp = self._writer.parking, request.stamp
+        if stamp is None:
+            raise refusal
+        parked = Parked(live.id, stamp, wake)
+        if not parking.enter(parked):
+            raise refusal
+        try:
+            yield Place(self._writer, parked, time.monotonic() + self._wait_s)
+        finally:
+            parking.leave(parked)
+
+
+class Place:
+    """Of one request, as long as it is not answered."""
+
+    __slots__ = ("_deadline", "_parked", "_writer")
+
+    def __init__(self, writer: Writer, parked: Parked, deadline: float) -> None:
+        self._writer = writer
+        self._parked = parked
+        self._deadline = deadline
+
+    def patience(self, refusal: OutOfOrderSequence) -> float:
+        """How long to wait before the next try; `refusal` is raised where there is no time for another."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise refusal
+        return left if self._writer.parking.must_wait(self._parked) else 0.0

@@ -1,0 +1,105 @@
+"""Keeping the journal short.
+
+A segment goes when the tables have all of it. A table that is stuck does not hold the others' segments back: its few
+live frames are copied forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from delta_log.append.group_commit import Writer
+from delta_log.journal import Journal
+from delta_log.topics.partition_state import Chunk, Tail
+from delta_log.topics.topic_state import Live
+
+#: More than this is not copied: then it is no leftover but a backlog.
+MOST_COPIED_BYTES: Final = 4 * 1024 * 1024
+
+Held = tuple[Live, int, Chunk]
+
+
+def release_journal(journal: Journal, writer: Writer) -> None:
+    """Let go of closed segments whose every frame is in its table."""
+    for segment in journal.segments():
+        marks = writer.segments.get(segment, {})
+        if all(tail.tabled >= end for tail, end in list(marks.items())):
+            writer.segments.pop(segment, None)
+            journal.release(segment, aside=segment in writer.aside)
+
+
+def copy_forward(journal: Journal, writer: Writer, lives: Sequence[Live], *, kept_segments: int | None = None) -> int:
+    """Free the oldest segments when too many are held; returns how many frames were journaled again.
+
+    A copied frame keeps its offsets and its epoch, so a start that finds both copies takes the second: the first may go
+    at any moment, whoever is the owner by then.
+    """
+    segments = journal.segments()
+    if len(segments) <= (journal.kept_segments if kept_segments is None else kept_segments):
+        return 0
+    oldest = segments[: journal.copied_segments]
+    with ExitStack() as stack:
+        for live in {id(live): live for live, _, _ in _held_in(oldest, lives)}.values():
+            stack.enter_context(live.committing)
+        copied, held = _choose(writer, oldest, _held_in(oldest, lives))
+        if not held:
+            return 0
+        writer.alone(lambda: _journal_again(journal, writer, held))
+    for segment in copied:
+        writer.segments.pop(segment, None)
+    release_journal(journal, writer)
+    return len(held)
+
+
+def _held_in(segments: Sequence[tuple[int, int]], lives: Sequence[Live]) -> list[Held]:
+    wanted = set(segments)
+    found: list[Held] = []
+    for live in lives:
+        with live.lock:
+            for group in live.pending:
+                found += [
+                    (live, index, chunk)
+                    for index, chunk in group.chunks
+                    if (chunk.place.epoch, chunk.place.segment) in wanted and not chunk.lost
+                ]
+    return found
+
+
+def _choose(
+    writer: Writer, segments: Sequence[tuple[int, int]], held: Sequence[Held]
+) -> tuple[list[tuple[int, int]], list[Held]]:
+    """Of the oldest segments those that can be freed, as long as what they hold is little."""
+    of_segment: dict[tuple[int, int], list[Held]] = {}
+    for each in held:
+        of_segment.setdefault((each[2].place.epoch, each[2].place.segment), []).append(each)
+    copied: list[tuple[int, int]] = []
+    chosen: list[Held] = []
+    left = MOST_COPIED_BYTES
+    for segment in segments:
+        its = of_segment.get(segment, [])
+        size = sum(chunk.place.length for _, _, chunk in its)
+        tails = {live.tails[index] for live, index, _ in its}
+        if size <= left and _may_copy(writer.segments.get(segment, {}), its, tails):
+            copied.append(segment)
+            chosen += its
+            left -= size
+    return copied, chosen
+
+
+def _may_copy(marks: dict[Tail, int], held: Sequence[Held], tails: set[Tail]) -> bool:
+    """Whether the segment is held by these frames alone."""
+    others = [tail for tail, end in marks.items() if tail.tabled < end and tail not in tails]
+    in_doubt = any(live.in_doubt for live, _, _ in held)
+    return bool(held) and not others and not in_doubt
+
+
+def _journal_again(journal: Journal, writer: Writer, held: Sequence[Held]) -> None:
+    payloads = [journal.read(chunk.place) for _, _, chunk in held]
+    places = writer.write_journal([chunk.frame for _, _, chunk in held], payloads, 0)
+    for (live, index, chunk), place in zip(held, places, strict=True):
+        chunk.place = place
+        marks = writer.segments.setdefault((place.epoch, place.segment), {})
+        tail = live.tails[index]
+        marks[tail] = max(marks.get(tail, 0), chunk.next_offset)

@@ -1,0 +1,1 @@
+"""Delta Lake by our own committer: actions, snapshots, conflicts, checkpoints, parquet files."""

@@ -1,0 +1,155 @@
+"""Reading by offset: where to look, and how much of it to give. The deciding part is pure.
+
+    table files                         tail (memory, or the journal)
+    |----------------------------------|=====================|
+    log start                     tail.first             end offset
+
+One fetch crosses the border, so that who reads from the start has what was stored a moment ago too. At the end a reader
+waits; outside log start … end offset is an error that names the range. A hole, where records were compacted away or
+lost, is stepped over. What cannot be read is told to who begins there: what lies before it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from delta_log.delta.snapshot import files_from
+from delta_log.fetch.deferred_rows import Begun, Later
+from delta_log.fetch.fetch_result import NO_LIMIT, Fetched, FetchLimits, Gathered, first_at_or_after
+from delta_log.fetch.file_fetch import FileReads, Moved, Wanted
+from delta_log.model.errors import LakelogError, OffsetOutOfRange, TopicClosed
+from delta_log.model.schema import RECORD_COLUMNS
+from delta_log.model.types import LATEST_MS
+from delta_log.topics.partition_state import Chunk, PayloadReader, Tail, load_batches
+from delta_log.topics.topic_state import Live
+
+_RETRIES: Final = 5
+
+
+def check_range(live: Live, partition: int, offset: int, start: int, end: int) -> None:
+    if not start <= offset <= end:
+        raise OffsetOutOfRange(live.name, partition, offset, start, end)
+
+
+def _may_go_on(gathered: Gathered, later: Later | None) -> bool:
+    """Behind what is only promised so far nothing else may come."""
+    return not gathered.full and (later is None or not later.rows)
+
+
+class Reader:
+    """Reads for everybody. `follow` brings a table up to what others committed."""
+
+    def __init__(self, journal: PayloadReader, follow: Callable[[Live], None]) -> None:
+        self._journal = journal
+        self._follow = follow
+        self._files = FileReads(follow)
+
+    def fetch(
+        self, live: Live, partition: int, offset: int, limits: FetchLimits, columns: Sequence[str] = RECORD_COLUMNS
+    ) -> Fetched:
+        return self._gather(live, partition, Gathered(offset, limits), columns, None)
+
+    def begin(
+        self, live: Live, partition: int, offset: int, limits: FetchLimits, columns: Sequence[str] = RECORD_COLUMNS
+    ) -> Begun:
+        """As `fetch`, but what is in large files is promised where it can be, and not decoded."""
+        later = self._files.open_later(columns)
+        try:
+            return Begun(self._gather(live, partition, Gathered(offset, limits), columns, later), later)
+        except BaseException:
+            later.close()
+            raise
+
+    def _gather(
+        self, live: Live, partition: int, gathered: Gathered, columns: Sequence[str], later: Later | None
+    ) -> Fetched:
+        tail = live.tails[partition]
+        start, end = tail.start, tail.end
+        check_range(live, partition, gathered.next_offset, start, end)
+        schema = pa.schema([live.rows.schema.field(name) for name in columns])
+        stop = min(end, gathered.limits.below)
+        moved = 0
+        while gathered.next_offset < stop and _may_go_on(gathered, later):
+            try:
+                if gathered.next_offset >= tail.first:
+                    self._from_tail(tail, gathered, stop, columns)
+                else:
+                    self._files.gather(Wanted(live, partition, min(stop, tail.first), columns), gathered, later)
+            except Moved:
+                moved += 1
+                if moved <= _RETRIES:
+                    continue
+                if gathered.is_empty:
+                    raise TopicClosed(live.name, "its files move faster than they can be read", "try again") from None
+                break
+            except (LakelogError, OSError):
+                if gathered.is_empty:
+                    raise
+                break
+        return Fetched(live.name, partition, gathered.batches, gathered.next_offset, end, start, schema)
+
+    def first_at(self, live: Live, partition: int, timestamp_ms: int) -> int | None:
+        """The earliest offset whose timestamp is at or after `timestamp_ms`; None when there is none."""
+        if timestamp_ms > LATEST_MS:
+            return None
+        for _ in range(_RETRIES):
+            try:
+                return self._first_at(live, partition, max(0, timestamp_ms))
+            except Moved:
+                continue
+        raise TopicClosed(live.name, "its files move faster than they can be read", "try again")
+
+    def _first_at(self, live: Live, partition: int, timestamp_ms: int) -> int | None:
+        tail = live.tails[partition]
+        start, end = tail.start, tail.end
+        wanted = pa.scalar(timestamp_ms * 1000, pa.int64())
+        first = tail.first
+        for file in files_from(live.table.snapshot.files(partition), start):
+            if file.max_timestamp_ms < timestamp_ms or file.base_offset >= first:
+                continue
+            for part in self._files.row_groups(live, file, start, end, ("offset", "timestamp"), FetchLimits()):
+                found = first_at_or_after(part, wanted, start)
+                if found is not None:
+                    return found
+        chunks = tail.chunks_from(max(start, first), NO_LIMIT)
+        if tail.first > first:
+            raise Moved
+        for chunk in chunks:
+            for batch in self._load([chunk]):
+                found = first_at_or_after(batch, wanted, start)
+                if found is not None:
+                    return found
+        return None
+
+    def _from_tail(self, tail: Tail, gathered: Gathered, end: int, columns: Sequence[str]) -> None:
+        offset = gathered.next_offset
+        room = gathered.room
+        wanted = min(room.records, end - offset)
+        chunks = tail.chunks_from(offset, wanted)
+        if not chunks or chunks[0].base_offset > offset:
+            if not chunks and tail.first <= offset:
+                gathered.next_offset = end
+            elif chunks and tail.first <= offset:
+                gathered.next_offset = chunks[0].base_offset
+            return
+        taken: list[Chunk] = []
+        size = 0
+        for chunk in chunks:
+            if taken and size > room.bytes:
+                break
+            taken.append(chunk)
+            size += chunk.size
+        for batch in self._load(taken):
+            gathered.take(batch.select(list(columns)) if columns != batch.schema.names else batch, end)
+        if not gathered.full:
+            gathered.next_offset = max(gathered.next_offset, min(end, taken[-1].next_offset))
+
+    def _load(self, chunks: Sequence[Chunk]) -> list[pa.RecordBatch]:
+        """The rows of chunks; moved where they reached the table, and left the journal, a moment ago."""
+        try:
+            return load_batches(chunks, self._journal)
+        except FileNotFoundError as error:
+            raise Moved from error

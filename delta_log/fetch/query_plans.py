@@ -1,0 +1,134 @@
+"""Whether a statement only reads, judged by the plan that the engine itself makes of it. Pure.
+
+A text can be dressed up in ways that no pattern foresees: comments, prefixes, spellings. So the engine is first asked
+to plan the statement, which runs nothing, and to draw the plan as a graph. In the drawing each node is a box, whose
+label begins with the kind of the node and contains no quotation mark: texts of the query cannot imitate a box. A
+statement runs if every kind is known to read. It must not know the engine, or run anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from delta_log.model.errors import InvalidRequest
+
+__all__ = ["Explained", "NotAQuery", "check_nodes", "check_word", "draw", "nodes_of", "parse_explain", "placed"]
+
+#: Kinds of nodes that read, and what rows go through on their way.
+READS: Final = frozenset(
+    [
+        *("Aggregate", "DescribeTable", "Distinct", "DistinctOn", "EmptyRelation", "Filter", "Limit", "Projection"),
+        *("RecursiveQuery", "Repartition", "Sort", "Subquery", "SubqueryAlias", "TableScan", "Union", "Unnest"),
+        *("Values", "WindowAggr"),
+        *(f"{kind} Join" for kind in ("Inner", "Left", "Right", "Full", "Cross")),
+        *(f"{side}{kind} Join" for side in ("Left", "Right") for kind in ("Semi", "Anti", "Mark")),
+    ]
+)
+#: Table functions that make rows of their arguments. All other scans are of relations that were registered.
+_MAKES: Final = frozenset(["generate_series()", "range()"])
+#: Statements, by the words that they begin with, that are refused by name whatever the engine says of them.
+_STATEMENTS: Final = frozenset(
+    [
+        *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CACHE", "CALL", "COMMENT", "COMMIT", "COPY", "CREATE", "DEALLOCATE"),
+        *("DELETE", "DETACH", "DROP", "EXECUTE", "EXPORT", "GRANT", "IMPORT", "INSERT", "INSTALL", "KILL", "LOAD"),
+        *("MERGE", "OPTIMIZE", "PRAGMA", "PREPARE", "REFRESH", "RENAME", "REPLACE", "RESET", "REVOKE", "ROLLBACK"),
+        *("SET", "START", "TRUNCATE", "UNCACHE", "UNLOAD", "UNSET", "UPDATE", "USE", "VACUUM"),
+    ]
+)
+_OF_NODES: Final = {
+    "CopyTo": "COPY",
+    "Deallocate": "DEALLOCATE",
+    "Execute": "EXECUTE",
+    "Prepare": "PREPARE",
+    "ResetVariable": "RESET",
+    "SetVariable": "SET",
+    "TransactionEnd": "COMMIT",
+    "TransactionStart": "BEGIN",
+}
+#: Atomic, as there are many ways to cut a row of comments.
+_GAP: Final = r"(?>\s|--[^\n]*|/\*.*?\*/)*+"
+_FIRST_WORD: Final = re.compile(rf"{_GAP}(\w+)", re.DOTALL)
+_EXPLAIN: Final = re.compile(
+    rf"{_GAP}EXPLAIN(?P<analyze>\s+ANALYZE)?(?P<verbose>\s+VERBOSE)?(?:\s+FORMAT\s+(?P<format>\w+))?\s+(?P<query>.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+#: With nothing else can the rest of an EXPLAIN begin, so that no further option, or comment before one, is in it.
+_QUERY: Final = re.compile(r"(?:SELECT|WITH|VALUES|FROM)\b", re.IGNORECASE)
+_BOX: Final = re.compile(r'\[shape=box label="(?P<kind>[A-Za-z ]*)(?P<rest>[^"]*)"\]')
+_SCANNED: Final = re.compile(r": (?P<name>\S*)")
+_WRITTEN: Final = re.compile(r": op=\[(?P<op>\w+)")
+_LINE: Final = re.compile(r"\bLine: (\d+)")
+
+
+class NotAQuery(InvalidRequest):
+    """A statement does more than read, or may do; `kind` is the word for what it does."""
+
+    def __init__(self, kind: str, *, known: bool = True) -> None:
+        self.kind = kind
+        said = f"a query changes nothing, and {kind} would" if known else f"{kind} is not known to read topics alone"
+        super().__init__(said)
+
+
+class Explained(NamedTuple):
+    """`EXPLAIN` with its options, as it is written, and the query that it explains."""
+
+    prefix: str
+    query: str
+
+
+def parse_explain(text: str) -> Explained | None:
+    """None where a text is no EXPLAIN, or one of a form that is not known."""
+    found = _EXPLAIN.fullmatch(text)
+    if found is None or _QUERY.match(found["query"]) is None:
+        return None
+    options = [name for name in ("ANALYZE", "VERBOSE") if found[name.lower()]]
+    options += [f"FORMAT {found['format']}"] if found["format"] else []
+    return Explained(" ".join(["EXPLAIN", *options]), found["query"])
+
+
+def draw(statement: str) -> str:
+    """What has the engine draw the plan of a statement, one line further down."""
+    return f"EXPLAIN FORMAT graphviz\n{statement}"
+
+
+def placed(said: str) -> str:
+    """What the engine says of a text, with the lines of the statement that was to be drawn."""
+    return _LINE.sub(lambda found: f"Line: {max(1, int(found[1]) - 1)}", said)
+
+
+def nodes_of(drawing: str) -> list[tuple[str, str]]:
+    """The nodes of a plan, each by its kind and what its label says further."""
+    return [(box["kind"], box["rest"]) for box in _BOX.finditer(drawing)]
+
+
+def check_nodes(nodes: Iterable[tuple[str, str]]) -> None:
+    """NotAQuery where one of them is not known to read, or there is none."""
+    found = list(nodes)
+    if not found:
+        raise NotAQuery("a statement whose plan cannot be read", known=False)
+    for kind, rest in found:
+        scanned = _SCANNED.match(rest) if kind == "TableScan" else None
+        if kind not in READS:
+            word = _word_of(kind, rest)
+            raise NotAQuery(word or f"the step {kind!r} of a plan", known=bool(word))
+        if scanned and scanned["name"].endswith(")") and scanned["name"] not in _MAKES:
+            raise NotAQuery(f"the table function {scanned['name']}", known=False)
+
+
+def check_word(text: str) -> None:
+    """NotAQuery where a text begins with the word of a statement that changes something, explained or not."""
+    explained = _EXPLAIN.fullmatch(text)
+    found = _FIRST_WORD.match(explained["query"] if explained else text)
+    if found and found[1].upper() in _STATEMENTS:
+        raise NotAQuery(found[1].upper())
+
+
+def _word_of(kind: str, rest: str) -> str:
+    written = _WRITTEN.match(rest) if kind == "Dml" else None
+    if written:
+        return written["op"].upper()
+    if kind.startswith(("Create", "Drop")):
+        return "CREATE" if kind.startswith("Create") else "DROP"
+    return _OF_NODES.get(kind, "")

@@ -1,0 +1,1 @@
+"""Whether all records of a topic are there, in order."""

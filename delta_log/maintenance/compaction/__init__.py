@@ -1,0 +1,1 @@
+"""Small files into large ones, and key compaction."""

@@ -1,0 +1,64 @@
+"""Deleting a topic: decided in the journal, carried out in the table, however often that must be tried."""
+
+from __future__ import annotations
+
+import logging
+
+from delta_log.append.group_commit import Writer
+from delta_log.delta.topic_commits import DELETED
+from delta_log.model.errors import LakelogError, UnknownTopic
+from delta_log.topics.catalog import Catalog
+from delta_log.topics.partition_state import wake_all
+from delta_log.topics.topic_state import Live
+
+_log = logging.getLogger(__name__)
+
+
+def decide_deletion(writer: Writer, live: Live, now_ms: int) -> None:
+    """From here on the topic is gone, whatever happens."""
+
+    def decide() -> None:
+        writer.journal_decision(live, {"delete": True}, now_ms)
+        live.deleted = True
+        writer.producers.forget_topic(live.id)
+
+    writer.alone(decide)
+
+
+def carry_out_deletion(catalog: Catalog, writer: Writer, live: Live) -> None:
+    """Empty the table and mark it. Where the store refuses, the journal keeps the decision, and upkeep tries again."""
+    with live.committing:
+        catalog.delete(live)
+        writer.freed(live.untabled)
+        drop_live(live)
+
+
+def finish_deletion(catalog: Catalog, writer: Writer, name: str) -> None:
+    """Where a topic is gone and its table does not say so yet: whoever wants the name need not wait for upkeep."""
+    live = catalog.opened(name)
+    if live is not None and live.deleted and DELETED not in live.table.snapshot.configuration:
+        carry_out_deletion(catalog, writer, live)
+
+
+def finish_deletions(catalog: Catalog, writer: Writer) -> bool:
+    """Of all topics; False where one must wait for the next start, and the journal with its decision, too."""
+    complete = True
+    for live in catalog.lives():
+        if live.deleted and live.decision.tabled < live.decision.next:
+            try:
+                carry_out_deletion(catalog, writer, live)
+            except LakelogError as error:
+                _log.error("topic %s cannot be deleted yet: %s", live.name, error)
+                complete = False
+    return complete
+
+
+def drop_live(live: Live) -> None:
+    """A deleted topic needs nothing from the journal any more, and nobody may wait for it."""
+    live.deleted = True
+    live.drop_all_pending()
+    live.decision.tabled = live.decision.next
+    for tail in live.tails:
+        tail.tabled = tail.next
+        wake_all(tail.clear())
+    live.fail_waiters(UnknownTopic(live.name))

@@ -1,0 +1,1 @@
+"""`backup` and `restore`: a copy of a root as of one moment."""

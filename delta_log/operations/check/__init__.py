@@ -1,0 +1,1 @@
+"""`check`: looks at a root, and names what is damaged."""

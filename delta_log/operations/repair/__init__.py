@@ -1,0 +1,1 @@
+"""`repair`: plans what can be repaired safely, and does it."""

@@ -1,0 +1,31 @@
+"""A root whose journal is brought into the tables though groups of it are unreadable."""
+
+from __future__ import annotations
+
+from delta_log.model.errors import TopicClosed
+from delta_log.operations.repair.actions import SettleJournal
+from delta_log.root.root import Root, read_topic_defaults
+from delta_log.runtime.syscalls import Probe
+from delta_log.startup.open import Settings, own, start, stop
+
+
+def settle_journal(place: Root, cure: SettleJournal, probe: Probe) -> None:
+    """Start on it, which skips what is in doubt, bring all into the tables, and stop.
+
+    Each table in doubt is taken over in the commit that skips its offsets: whoever repeats this sees that it was done.
+    """
+    settings = Settings(topic_defaults=read_topic_defaults(place.store), upkeep=False)
+    running = start(place, settings, probe=probe)
+    stopped = False
+    try:
+        probe("repair.replayed")
+        for name in sorted({doubt.table for doubt in cure.doubts}):
+            live = running.catalog.find(name)
+            if live is not None:
+                own(running, live)
+                probe("repair.table_settled")
+        stopped = True
+    finally:
+        complete = stop(running)
+    if stopped and not complete:
+        raise TopicClosed("the journal", "not all of it could be brought into the tables", "run the repair again")

@@ -1,0 +1,270 @@
+"""Appending to a log: from records to a request, and to where it is stored. For threads and for tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from delta_log.append.append_unit import Prepared
+from delta_log.append.async_append import LoopDoor
+from delta_log.append.in_order import OrderedDoor
+from delta_log.append.init_producer import bump_epoch, check_transactional_id, fresh_identity
+from delta_log.model.errors import InvalidRecord, NotOwner, Overloaded, ProducerError
+from delta_log.model.types import Appended, ProducerIdentity, ProducerStamp, Record
+from delta_log.reader import Reading
+from delta_log.records.idempotence import Repeat
+from delta_log.records.prepare import prepare_arrow, prepare_records
+from delta_log.records.prepare_single import prepare_plain_record
+from delta_log.records.request import LARGE, Request
+from delta_log.records.validation import Rules
+from delta_log.startup.open import Running, Settings, own, own_producers
+from delta_log.topics.topic_state import Live
+
+_ROOM_EVERY_S: Final = 0.01
+#: Larger requests of a loop are checked and split by a thread.
+_PREPARED_IN_LOOP: Final = 2000
+
+
+class Appending(Reading):
+    """What an owner of a root adds to reading it: the way in."""
+
+    def __init__(self, running: Running, settings: Settings, clock_ms: Callable[[], int]) -> None:
+        super().__init__(running.root, running.catalog, running.journal)
+        self._running = running
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._loops = LoopDoor(running.writer)
+        self._door = OrderedDoor(running.writer, self._loops, settings.producer_wait_s)
+        #: Many threads with large requests would starve those that write the tables: only so many prepare at once.
+        self._preparing = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
+
+    def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
+        """Store all of the records or none. Returns when they are durable."""
+        if isinstance(records, Record) or len(records) < LARGE:
+            live, request = self._prepare(topic, records, producer)
+        else:
+            with self._preparing:
+                live, request = self._prepare(topic, records, producer)
+        self._wait_for_room(live, request.size)
+        return self._door.append(live, request)
+
+    def append_arrow(
+        self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
+    ) -> Appended:
+        """The same for columns key and value, and optionally partition, timestamp and headers."""
+        with self._preparing:
+            live, request = self._prepare(topic, table, producer)
+        self._wait_for_room(live, request.size)
+        return self._door.append(live, request)
+
+    async def append_async(
+        self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None
+    ) -> Appended:
+        """`append` for a task: a thread writes and waits for the disk.
+
+        Where the tables are behind it is refused at once, as a loop must not block.
+        """
+        return await (await self.accept_async(topic, records, producer=producer))
+
+    async def append_arrow_async(
+        self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
+    ) -> Appended:
+        return await (await self.accept_async(topic, table, producer=producer))
+
+    async def accept_async(
+        self,
+        topic: str,
+        records: Sequence[Record] | pa.Table | pa.RecordBatch,
+        *,
+        producer: ProducerStamp | None = None,
+    ) -> Coroutine[Any, Any, Appended]:
+        """Check a request; what is returned stores it when it is awaited."""
+        await self._own_off_the_loop(topic, producer)
+        if isinstance(records, Record) or len(records) < _PREPARED_IN_LOOP:
+            live, request = self._prepare(topic, records, producer)
+        else:
+            live, request = await asyncio.to_thread(self._prepare, topic, records, producer)
+        self._running.writer.check_room(live, request.size)
+        return self._door.append_async(live, request)
+
+    def queue_up(
+        self,
+        topic: str,
+        records: Sequence[Record] | pa.Table | pa.RecordBatch,
+        *,
+        producer: ProducerStamp | None = None,
+    ) -> asyncio.Future[Appended] | None:
+        """`append_async` in one step, for a loop with many requests: the answer is awaited alone.
+
+        None where the loop would have to wait before: nothing was done then, and `append_async` does it.
+        """
+        known = self._running.catalog.opened(topic)
+        if known is None or not known.owned or type(records) is Record or len(records) >= _PREPARED_IN_LOOP:
+            return None
+        if producer is not None and not self._remembers_producers():
+            return None
+        request = self._make_request(self._writable(topic, None), records, producer)
+        self._running.writer.check_room(known, request.size)
+        return self._door.queue_up(known, request)
+
+    def prepare(self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch) -> Prepared:
+        """Records that wait to be one unit with others: see `Ledger.append`. Nothing is stored."""
+        with self._preparing:
+            return Prepared(*self._prepare(topic, records, None))
+
+    async def prepare_async(self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch) -> Prepared:
+        """`prepare` for a task."""
+        await self._own_off_the_loop(topic, None)
+        if len(records) < _PREPARED_IN_LOOP:
+            return Prepared(*self._prepare(topic, records, None))
+        return await asyncio.to_thread(self.prepare, topic, records)
+
+    def init_producer(self, transactional_id: str | None = None) -> ProducerIdentity:
+        """Who an idempotent producer is: an id that nobody has, or, under a name, the next epoch of that name.
+
+        A named one shuts out whoever used the name before, for good, from the moment that this returns.
+        """
+        self._check_writable()
+        if transactional_id is None:
+            return fresh_identity()
+        check_transactional_id(transactional_id)
+        self._running.writer.room.check_records()
+        self._wait_for_room(own_producers(self._running), 0)
+        return bump_epoch(self._running.writer, transactional_id, self._clock_ms)
+
+    async def init_producer_async(self, transactional_id: str | None = None) -> ProducerIdentity:
+        """`init_producer` for a task: a thread waits for the disk."""
+        return await asyncio.to_thread(self.init_producer, transactional_id)
+
+    def _prepare_numbered(
+        self, topic: str, records: Sequence[Record] | pa.Table, number: Callable[[Live], ProducerStamp | None]
+    ) -> tuple[Live, Request]:
+        """What a transaction takes, with its number there. It knows itself what is a repeat of what it took."""
+        live = self._writable(topic, None)
+        return live, self._make_request(live, records, number(live), in_transaction=True)
+
+    def _prepare(
+        self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch, producer: ProducerStamp | None
+    ) -> tuple[Live, Request]:
+        live = self._writable(topic, producer)
+        return live, self._make_request(live, records, producer)
+
+    def _make_request(
+        self,
+        live: Live,
+        records: Sequence[Record] | pa.Table | pa.RecordBatch,
+        producer: ProducerStamp | None,
+        *,
+        in_transaction: bool = False,
+    ) -> Request:
+        if isinstance(records, Record):
+            raise InvalidRecord(0, "a request is a sequence of records, not one record")
+        if isinstance(records, pa.RecordBatch):
+            records = pa.Table.from_batches([records])
+        try:
+            request = self._make_by(live.rules, live, records, producer)
+        except InvalidRecord as refusal:
+            if in_transaction:
+                return self._make_relaxed(live, records, producer, refusal)
+            if producer is None:
+                raise
+            return self._make_repeat(live, records, producer, refusal)
+        live.next_null += request.nulls
+        return request
+
+    def _make_by(
+        self, rules: Rules, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp | None
+    ) -> Request:
+        first, now_ms = live.next_null, self._clock_ms()
+        if isinstance(records, pa.Table):
+            return prepare_arrow(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
+        if len(records) == 1:
+            request = prepare_plain_record(rules, records[0], first_null=first, now_ms=now_ms, stamp=producer)
+            if request is not None:
+                return request
+        return prepare_records(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
+
+    def _make_repeat(
+        self, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp, refusal: InvalidRecord
+    ) -> Request:
+        """What is stored is not refused when it is sent again, whatever became of the rules that it kept then."""
+        request = self._make_relaxed(live, records, producer, refusal)
+        try:
+            decision = self._running.writer.producers.decide(live.id, producer, request.count, request.digest)
+        except ProducerError:
+            raise refusal from None
+        if not isinstance(decision, Repeat):
+            raise refusal
+        return request
+
+    def _make_relaxed(
+        self, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp | None, refusal: InvalidRecord
+    ) -> Request:
+        """What is refused unless it is a repeat."""
+        try:
+            request = self._make_by(live.rules.relaxed(), live, records, producer)
+        except InvalidRecord:
+            raise refusal from None
+        request.refusal = refusal
+        return request
+
+    def _writable(self, topic: str, producer: ProducerStamp | None) -> Live:
+        """The topic, its table ours, and the producers' table too where one is needed."""
+        self._check_writable()
+        live = self._running.catalog.live(topic)
+        if self._running.writer.room.full:
+            self._running.writer.room.check_records()
+        if not live.owned:
+            own(self._running, live)
+        if producer is not None:
+            own_producers(self._running)
+        return live
+
+    async def _own_off_the_loop(self, topic: str, producer: ProducerStamp | None) -> None:
+        """Opening a table and taking it over wait for the disk: the first append to a topic does so in a thread."""
+        known = self._running.catalog.opened(topic)
+        remembers = producer is None or self._remembers_producers()
+        if known is None or not known.owned or not remembers:
+            await asyncio.to_thread(self._writable, topic, producer)
+
+    def _remembers_producers(self) -> bool:
+        table = self._running.writer.sequencer.producer_table
+        return table is not None and table.owned
+
+    def _wait_for_room(self, live: Live, size: int) -> None:
+        """A thread may wait until the tables have caught up, within bounds."""
+        deadline = 0.0
+        while True:
+            self._check_writable()
+            try:
+                self._running.writer.check_room(live, size)
+                return
+            except Overloaded:
+                now = time.monotonic()
+                deadline = deadline or now + self._settings.max_block_s
+                if now >= deadline or live.closed is not None:
+                    raise
+                time.sleep(_ROOM_EVERY_S)
+
+    def _look(self, live: Live) -> None:  # noqa: ARG002 - a mere reader looks at it
+        """The background follows what others commit. Who was replaced knows only what was there at his time."""
+        if isinstance(self._running.writer.fatal, NotOwner):
+            raise self._running.writer.fatal
+
+    def _follow(self, live: Live) -> None:
+        try:
+            super()._follow(live)
+        except NotOwner as error:
+            self._running.writer.close(error)
+            raise
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._running.writer.fatal is not None:
+            raise self._running.writer.fatal

@@ -1,0 +1,1 @@
+"""From a place to a running log, and back: opening, recovery, upgrades."""

@@ -1,0 +1,279 @@
+"""Start: what the journal holds and the tables do not yet.
+
+frame below the table's end               it is in the table: skip
+topic id of an earlier life               the topic was deleted: drop; also where its table is marked deleted
+another epoch than the table's            not of this table's history: set aside, named
+a payload that cannot be read             its offsets become a hole, named
+neighbours that cannot be read            what they may have given out becomes a hole, named; their segment is kept
+else                                      live again, at its offsets
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from delta_log.append.group_commit import Writer
+from delta_log.journal import Journal, Recovered
+from delta_log.journal.group_format import Frame, Place
+from delta_log.journal.segment_scan import FoundFrame, Lost
+from delta_log.journal.unreadable_groups import TableEnds, lost_of, plan_doubts
+from delta_log.model.errors import LakelogError
+from delta_log.records.payload_kinds import DECISION
+from delta_log.topics.partition_state import Chunk, Tail, row_bytes
+from delta_log.topics.topic_state import Live, PendingGroup
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Report:
+    """What a start found and did, for its one line in the log."""
+
+    segments: int = 0
+    size: int = 0
+    records: int = 0
+    topics: set[str] = field(default_factory=set[str])
+    #: the topics, and the server's own
+    tables: set[str] = field(default_factory=set[str])
+    tabled: int = 0
+    dropped: int = 0
+    aside: list[str] = field(default_factory=list[str])
+    lost: list[str] = field(default_factory=list[str])
+    torn: list[str] = field(default_factory=list[str])
+    damage: list[str] = field(default_factory=list[str])
+    closed: dict[str, LakelogError] = field(default_factory=dict[str, LakelogError])
+    decisions: list[tuple[str, str, dict[str, object]]] = field(
+        default_factory=list[tuple[str, str, dict[str, object]]]
+    )
+
+    def __str__(self) -> str:
+        text = (
+            f"journal: {self.segments} segments, {self.size} bytes; {self.records} records of "
+            f"{len(self.topics)} topics were not in their tables yet, {self.tabled} were"
+        )
+        for what, found in (
+            ("torn end cut off", self.torn),
+            ("DAMAGE", self.damage),
+            ("LOST", self.lost),
+            ("set aside", self.aside),
+            ("closed", sorted(self.closed)),
+        ):
+            if found:
+                text += f"; {what}: {', '.join(found)}"
+        return text + (f"; {self.dropped} records of deleted topics dropped" if self.dropped else "")
+
+
+OpenTopic = Callable[[str], Live | None]
+
+
+def replay(
+    found: Recovered, journal: Journal, writer: Writer, open_topic: OpenTopic, all_tables: Callable[[], Sequence[str]]
+) -> Report:
+    """Make live what the tables do not hold. `open_topic` answers None where there is no such table.
+
+    Tables are to be opened after the journal was read: what was gone from it by then is in them. `all_tables` is asked
+    for their names where groups left no trace of whose they were.
+    """
+    report = Report(found.segments, found.size, torn=found.torn, damage=[*found.damage, *found.untraceable])
+    lives: dict[str, Live] = {}
+    for name, items in _by_topic(found).items():
+        live = _open(name, open_topic, report)
+        if live is not None:
+            lives[name] = live
+            _replay_topic(writer, live, [item for item in items if item.frame.kind != DECISION], report)
+            _note_decisions(journal, writer, live, items, report)
+        elif name in report.closed:
+            _pin(writer, items)
+        else:
+            for item in items:
+                if item.frame.kind != DECISION:
+                    _set_aside(writer, report, item, "there is no such table")
+    if found.untraceable:
+        for name in all_tables():
+            if name not in lives and name not in report.closed:
+                live = _open(name, open_topic, report)
+                lives |= {} if live is None else {name: live}
+        _keep_unread(journal, writer, found, report)
+        doubts = plan_doubts(found.frames, found.unread, [_ends(live) for live in lives.values()])
+        found.lost += lost_of(doubts)
+    for lost in found.lost:
+        _keep_lost_offsets(journal, writer, lives, report, lost)
+    return report
+
+
+def _ends(live: Live) -> TableEnds:
+    snapshot = live.table.snapshot
+    ends = () if live.deleted else tuple(snapshot.end(index) for index in range(live.partitions))
+    return TableEnds(live.name, live.id, snapshot.epoch, ends)
+
+
+def _keep_unread(journal: Journal, writer: Writer, found: Recovered, report: Report) -> None:
+    """For whoever can read more of it than we can.
+
+    All of the journal stays while a table is closed: nothing else says what it may have been given, once it is mended.
+    """
+    segments = sorted({segment for unread in found.unread for segment in unread.segments})
+    writer.aside.update(segments)
+    report.aside += [f"journal segment {epoch}-{number} (groups of it cannot be read)" for epoch, number in segments]
+    never = Tail(0, 0)
+    for segment in journal.segments() if report.closed else ():
+        writer.segments.setdefault(segment, {})[never] = 1
+
+
+def _by_topic(found: Recovered) -> dict[str, list[FoundFrame]]:
+    """The frames and decisions of each topic as they were written."""
+    topics: dict[str, list[FoundFrame]] = {lost.note.topic: [] for lost in found.lost}
+    for item in found.frames:
+        topics.setdefault(item.frame.topic, []).append(item)
+    return topics
+
+
+def _note_decisions(journal: Journal, writer: Writer, live: Live, items: Sequence[FoundFrame], report: Report) -> None:
+    """Each holds its segment until it is carried out."""
+    for item in items:
+        if item.frame.kind == DECISION and item.sound:
+            if item.frame.topic_id == live.id:
+                live.decision.next += 1
+                writer.segments.setdefault(_segment(item.place), {})[live.decision] = live.decision.next
+            decision = msgspec.msgpack.decode(journal.read(item.place))
+            report.decisions.append((item.frame.topic, item.frame.topic_id, decision))
+
+
+def _open(name: str, open_topic: OpenTopic, report: Report) -> Live | None:
+    """A table that the journal speaks of. What it is found to hold must last, as the journal will let go of it."""
+    try:
+        live = open_topic(name)
+        if live is not None:
+            live.table.store.settle(live.table.path("_delta_log"))
+        return live
+    except LakelogError as error:
+        report.closed[name] = error
+        _log.error("topic %s is closed: %s", name, error)
+        return None
+
+
+def _pin(writer: Writer, items: Sequence[FoundFrame]) -> None:
+    """What belongs to a closed topic stays in the journal until it is mended."""
+    never = Tail(0, 0)
+    for item in items:
+        writer.segments.setdefault(_segment(item.place), {})[never] = 1
+
+
+def _replay_topic(writer: Writer, live: Live, items: list[FoundFrame], report: Report) -> None:
+    """Make frames live again, a group for each segment, so that what was one unit is tabled in one commit.
+
+    Frames that were copied forward lie behind later ones: then all are put in order, and are one group. Of two
+    copies the last is taken, as a former owner who made it lets go of the others when he wakes up; but a sound one
+    before one that is not.
+    """
+    in_order = _is_in_order(items)
+    if not in_order:
+        items.reverse()
+        items.sort(key=lambda item: (item.frame.base_offset, not item.sound))
+    group, segment = PendingGroup([]), (-1, -1)
+    for item in items:
+        if in_order and _segment(item.place) != segment:
+            _add_group(writer, live, group)
+            group, segment = PendingGroup([]), _segment(item.place)
+        outcome = _replay(live, item, report)
+        if isinstance(outcome, str):
+            _set_aside(writer, report, item, outcome)
+        elif outcome is not None:
+            index = item.frame.partition
+            group.chunks.append((index, outcome))
+            group.size += outcome.size
+            writer.segments.setdefault(_segment(item.place), {})[live.tails[index]] = outcome.next_offset
+    _add_group(writer, live, group)
+
+
+def _is_in_order(items: Sequence[FoundFrame]) -> bool:
+    last: dict[tuple[str, int], int] = {}
+    for item in items:
+        key = (item.frame.topic_id, item.frame.partition)
+        if item.frame.base_offset <= last.get(key, -1):
+            return False
+        last[key] = item.frame.base_offset
+    return True
+
+
+def _add_group(writer: Writer, live: Live, group: PendingGroup) -> None:
+    if group.chunks:
+        writer.untabled += live.add_pending(group)
+        live.recovered_left += 1
+
+
+def _segment(place: Place) -> tuple[int, int]:
+    return place.epoch, place.segment
+
+
+def _replay(live: Live, item: FoundFrame, report: Report) -> Chunk | str | None:
+    """The chunk that becomes live again; why it must not; or None when there is nothing to do."""
+    frame = item.frame
+    if frame.topic_id != live.id or live.deleted:
+        report.dropped += frame.count
+        return None
+    if frame.partition >= live.partitions:
+        return f"partition {frame.partition} is unknown to its table"
+    tail = live.tails[frame.partition]
+    if frame.next_offset <= tail.next:
+        report.tabled += frame.count
+        return None
+    if frame.epoch != live.table.snapshot.epoch:
+        return f"it was written in epoch {frame.epoch}, its table is in {live.table.snapshot.epoch}"
+    if frame.base_offset < tail.next:
+        return f"its table ends inside it, at {tail.next}"
+    if frame.base_offset > tail.next:
+        report.lost.append(f"{live.name}-{frame.partition} {tail.next} to {frame.base_offset - 1}")
+    chunk = Chunk(
+        frame.base_offset,
+        frame.count,
+        row_bytes(frame),
+        frame,
+        item.place,
+        lost=not item.sound,
+    )
+    if not item.sound:
+        report.lost.append(f"{live.name}-{frame.partition} {frame.base_offset} to {frame.next_offset - 1}")
+    _show(tail, chunk)
+    report.tables.add(live.name)
+    if not live.internal:
+        report.records += frame.count
+        report.topics.add(live.name)
+    return chunk
+
+
+def _show(tail: Tail, chunk: Chunk) -> None:
+    tail.add(chunk)
+    tail.next = tail.end = chunk.next_offset
+
+
+def _keep_lost_offsets(journal: Journal, writer: Writer, lives: dict[str, Live], report: Report, lost: Lost) -> None:
+    """Offsets at the very end that were given out but cannot be read any more are never given out again.
+
+    The whole journal stays until the table says so too: what it tells of them is spread over several segments.
+    """
+    note = lost.note
+    live = lives.get(note.topic)
+    end = note.base_offset + note.count
+    if live is None or note.topic_id != live.id or live.deleted or note.partition >= live.partitions:
+        return
+    tail = live.tails[note.partition]
+    if end <= tail.next:
+        return
+    report.lost.append(f"{live.name}-{note.partition} {tail.next} to {end - 1} ({lost.why})")
+    frame = Frame(0, live.name, live.id, note.partition, tail.next, end - tail.next, writer.epoch, 0, 0, 0)
+    chunk = Chunk(tail.next, end - tail.next, 0, frame, Place(writer.epoch, -1 - note.partition, end, 0), lost=True)
+    _show(tail, chunk)
+    for segment in journal.segments():
+        writer.segments.setdefault(segment, {})[tail] = chunk.next_offset
+    _add_group(writer, live, PendingGroup([(note.partition, chunk)]))
+
+
+def _set_aside(writer: Writer, report: Report, item: FoundFrame, why: str) -> None:
+    frame = item.frame
+    writer.aside.add(_segment(item.place))
+    report.aside.append(f"{frame.topic}-{frame.partition} {frame.base_offset} to {frame.next_offset - 1} ({why})")

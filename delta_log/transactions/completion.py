@@ -1,0 +1,92 @@
+"""Which versions of the tables have all of a transaction: said in its row, once they followed.
+
+At the decision no version is known. So the row is stored a second time by and by, those of a second in one unit: its
+state is `complete` then, and each of its topics has a version. Only who reads the table makes use of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from delta_log.append.append_unit import EncodedRows
+from delta_log.commit.table_committer import is_tabled
+from delta_log.keyed import Ledger
+from delta_log.model.errors import LakelogError, UnknownTopic
+from delta_log.model.types import Appended
+from delta_log.records.idempotence import Producers
+from delta_log.records.keyed_table import Row
+from delta_log.topics.topic_state import Live
+from delta_log.transactions.registry import Standing
+from delta_log.transactions.transaction_id import TransactionKey
+from delta_log.transactions.transaction_log import REMEMBERED, TABLE, Stored, complete, stored_in
+
+#: So many are looked at in one go.
+_AT_ONCE: Final = 5_000
+_NOT_YET: Final = -1
+
+
+class Completing:
+    """`find` is an open topic by its name."""
+
+    def __init__(self, standing: Standing, ledger: Ledger, find: Callable[[str], Live]) -> None:
+        self._standing = standing
+        self._ledger = ledger
+        self._find = find
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Of those that wait, whatever the tables have by now."""
+        waiting, done = self._standing.incomplete, dict[TransactionKey, Row]()
+        with self._lock:
+            for _ in range(min(len(waiting), _AT_ONCE)):
+                key = waiting.popleft()
+                row = self._standing.decisions.row(key)
+                if row is None:
+                    continue  # its place was taken
+                versions = self._versions(row)
+                if versions is None:
+                    waiting.append(key)
+                else:
+                    done[key] = complete(row, versions)
+            try:
+                if done:
+                    self._ledger.own_tables()
+                    self._ledger.append([], decide=partial(self._decide, list(done.values())))
+            except BaseException:
+                waiting.extend(done)
+                raise
+
+    def _versions(self, row: Row) -> list[int | None] | None:
+        """None as long as a table is behind."""
+        try:
+            versions = [self._version(stored) for stored in stored_in(row)]
+        except LakelogError:
+            return None
+        return None if _NOT_YET in versions else versions
+
+    def _version(self, stored: Stored) -> int | None:
+        """None where the topic is gone, `_NOT_YET` where its table is behind."""
+        try:
+            live = self._find(stored.topic)
+        except UnknownTopic:
+            return None
+        if live.id != stored.topic_id:
+            return None
+        return live.table.snapshot.version if is_tabled(live, stored.ranges) else _NOT_YET
+
+    def _decide(self, rows: Sequence[Row], _: Producers, __: Sequence[Appended]) -> EncodedRows:
+        """In the unit's turn: a later commit may have taken a row's place, and must not be written over.
+
+        One that was decided is open until it is among the decisions, and it is looked for in that order.
+        """
+        taken = {
+            (each.key.transactional_id, each.key.epoch % REMEMBERED)
+            for each in self._standing.open.all()
+            if each.committed is not None
+        }
+        decisions = self._standing.decisions
+        left = [row for row in rows if row[:2] not in taken and decisions.has(row)]
+        return self._ledger.encode([(TABLE, row) for row in left])

@@ -1,0 +1,193 @@
+"""The transactions that have not ended, and what is known of those that have: found, fenced, timed out, closed.
+
+It knows who holds which epoch and what was decided; it stores nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final
+
+from delta_log.append.group_commit import Writer
+from delta_log.model.errors import (
+    LakelogError,
+    OutcomeUnknown,
+    TransactionAborted,
+    TransactionDecided,
+    TransactionFenced,
+    TransactionTimedOut,
+    UnknownTransaction,
+)
+from delta_log.model.transaction_bounds import Bounds
+from delta_log.records.idempotence import is_later
+from delta_log.runtime.meters import OUTCOMES, TransactionStatistics
+from delta_log.transactions.open_transactions import OpenTransactions
+from delta_log.transactions.transaction import Known, Transaction
+from delta_log.transactions.transaction_id import TransactionKey, parse_id
+from delta_log.transactions.transaction_log import Committed, Decisions, row_of
+
+#: The reasons why transactions were aborted are remembered of so many, and only in one life. That it was their time is
+#: stored besides.
+_MOST_ENDED: Final = 10_000
+#: More than any life stores.
+_FOR_GOOD: Final = 2**63
+
+
+class Standing:
+    """`lock` is held to change what is open; that of a transaction is taken before it, never behind it.
+
+    Of what is under way, too, whoever holds it knows all.
+    """
+
+    def __init__(self, writer: Writer, decisions: Decisions, bounds: Bounds, clock_ms: Callable[[], int]) -> None:
+        self.decisions = decisions
+        #: what was decided, and is perhaps not in the tables yet
+        self.incomplete = deque(decisions.incomplete())
+        self.open = OpenTransactions()
+        self.ended: OrderedDict[str, LakelogError] = OrderedDict()
+        #: those of which it is not stored yet that their time was over
+        self.overtime: dict[TransactionKey, None] = {}
+        self.held_bytes = 0
+        self._counts: dict[str, int] = dict.fromkeys(OUTCOMES, 0)
+        self.lock = threading.RLock()
+        self._writer = writer
+        self._bounds = bounds
+        self._clock_ms = clock_ms
+
+    def measure(self) -> TransactionStatistics:
+        """It waits for no lock."""
+        begun = min((each.key.begun_ms for each in self.open.all()), default=None)
+        oldest_s = 0.0 if begun is None else max(0, self._clock_ms() - begun) / 1000
+        return TransactionStatistics(len(self.open), self.held_bytes, oldest_s, tuple(self._counts.items()))
+
+    def check_writable(self) -> None:
+        if self._writer.fatal is not None:
+            raise self._writer.fatal
+
+    def epoch(self, found: Transaction) -> int:
+        """The one that was opened last of its transactional id."""
+        return self._writer.producers.epoch_of(found.key.transactional_id)
+
+    def find(self, transaction: str) -> Transaction:
+        """One that is open; raises what became of it otherwise."""
+        self.check_writable()
+        found = self.open.get(transaction)
+        if found is None:
+            known = self.past(transaction)
+            raise known.why or TransactionDecided(transaction, known.state)
+        return found
+
+    def check_open(self, found: Transaction) -> None:
+        """Under its lock. Raise where nothing can be added any more."""
+        if not found.ended and (found.deciding is not None or self.in_doubt(found)):
+            raise TransactionDecided(found.key.id, "being committed")
+        epoch = self.epoch(found)
+        if not found.ended and is_later(epoch, found.key.epoch):
+            self.end(found, TransactionFenced(found.key.id, epoch))
+        elif not found.ended and self._clock_ms() >= found.deadline_ms:
+            self.end(found, TransactionTimedOut(found.key.id))
+        if found.ended:
+            raise self.past(found.key.id).why or TransactionDecided(found.key.id, "committed")
+
+    def has_ended(self, found: Transaction) -> bool:
+        """Whether it has ended, perhaps this moment, as it was replaced or its time is over."""
+        epoch = self.epoch(found)
+        if is_later(epoch, found.key.epoch):
+            self.abort(found, TransactionFenced(found.key.id, epoch))
+        elif self._clock_ms() >= found.deadline_ms:
+            self.abort(found, TransactionTimedOut(found.key.id))
+        return found.ended
+
+    def in_doubt(self, found: Transaction) -> bool:
+        """Whether a commit of it may be stored. It is not once a later group is, as that comes only where it is not."""
+        last, fatal = found.doubted_at, self._writer.fatal is not None
+        return last >= self._writer.writes or (fatal and last >= 0)
+
+    def try_to_commit(self, found: Transaction) -> None:
+        """In the turn of its unit."""
+        found.tried_at = self._writer.writes
+
+    def doubt(self, found: Transaction) -> None:
+        """The journal does not know what became of its last try, if there was one."""
+        found.doubted_at = found.tried_at
+
+    def lose(self, found: Transaction) -> None:
+        """Whoever was to hear what becomes of it is gone: only the next life knows."""
+        found.doubted_at = _FOR_GOOD
+
+    def end_overdue(self) -> None:
+        """Abort those whose time is over."""
+        with self.lock:
+            overdue = self.open.overdue(self._clock_ms())
+        for each in overdue:
+            self.has_ended(each)
+
+    def abort(self, found: Transaction, why: LakelogError) -> None:
+        """Unless a commit of it is under way, which meets whatever speaks against it in its turn, or in doubt."""
+        with found.lock:
+            if found.deciding is None and not self.in_doubt(found) and not found.ended:
+                self.end(found, why)
+
+    def end(self, found: Transaction, why: LakelogError) -> None:
+        """Under its lock. Nothing of it was stored, and nothing will be."""
+        with self.lock:
+            self.ended[found.key.id] = why
+            self._counts[_outcome(why)] += 1
+            if isinstance(why, TransactionTimedOut):
+                self.overtime[found.key] = None
+            if len(self.ended) > _MOST_ENDED:
+                self.ended.popitem(last=False)
+            self._close(found)
+
+    def decided(self, found: Transaction, committed: Committed) -> None:
+        """It is stored, all of it."""
+        with self.lock:
+            self.decisions.replay(row_of(committed))
+            self._counts["committed"] += 1
+            self.incomplete.append(found.key)
+            self._close(found)
+
+    def _close(self, found: Transaction) -> None:
+        found.ended = True
+        self.open.remove(found)
+        self.held_bytes -= found.held.cost
+        found.held.requests = []
+        if found.spill is not None:
+            found.spill.close()
+
+    def past(self, transaction: str) -> Known:
+        """Of one that is not open."""
+        ended = self.ended.get(transaction)
+        if ended is not None:
+            return Known(transaction, "aborted", why=ended)
+        key = parse_id(transaction)
+        if key is None:
+            raise UnknownTransaction(transaction)
+        if self.decisions.timed_out(key):
+            return Known(transaction, "aborted", why=TransactionTimedOut(transaction))
+        committed = self.decisions.committed(key)
+        if committed is not None:
+            return Known(transaction, "committed", committed)
+        opened = self._writer.producers.epoch_of(key.transactional_id)
+        what = self.decisions.what(key, opened, self._clock_ms() - self._bounds.expiration_ms)
+        if what == "unknown":
+            raise UnknownTransaction(transaction)
+        if what == "forgotten":
+            raise OutcomeUnknown(f"transaction {transaction}", "what became of it is not kept any more")
+        sure = self._writer.producers.surely_opened(key.transactional_id)
+        if is_later(sure, key.epoch):
+            return Known(transaction, "aborted", why=TransactionFenced(transaction, sure))
+        why = "it was not committed before its time or a restart ended it"
+        return Known(transaction, "aborted", why=TransactionAborted(transaction, why))
+
+
+def _outcome(why: LakelogError) -> str:
+    match why:
+        case TransactionFenced():
+            return "fenced"
+        case TransactionTimedOut():
+            return "timed_out"
+        case _:
+            return "aborted"
