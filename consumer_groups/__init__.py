@@ -4,7 +4,3 @@ It knows members, generations, assignments and committed offsets, and decides th
 decisions `delta_log` makes durable. It must not know HTTP, Spark, or how a table is written. It may import
 `delta_log` only.
 """
-
-from consumer_groups.model import errors as errors
-
-__all__ = ["errors"]

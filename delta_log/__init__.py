@@ -9,9 +9,7 @@ from delta_log.fetch.fetch_result import ConsumedRecord, Fetched
 from delta_log.keyed import Ledger, Prepared
 from delta_log.log import Log
 from delta_log.maintenance.retention import DeleteRecordsPlan, RetentionPlan
-from delta_log.model import errors as errors
 from delta_log.model.errors import LakelogError
-from delta_log.model.topic_config import TopicConfig
 from delta_log.model.transaction_bounds import Bounds
 from delta_log.model.types import (
     Appended,
@@ -53,9 +51,7 @@ __all__ = [
     "Record",
     "RetentionPlan",
     "Settings",
-    "TopicConfig",
     "TopicInfo",
     "TopicStatistics",
     "TransactionStatistics",
-    "errors",
 ]

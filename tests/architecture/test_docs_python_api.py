@@ -14,8 +14,8 @@ from tests.architecture.project_files import ROOT
 PAGE = (ROOT / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8")
 EXPORTED = [getattr(delta_log, name) for name in delta_log.__all__]
 SECTIONS = {part.partition("\n")[0].strip("`# "): part for part in re.split(r"^##? (?=\S)", PAGE, flags=re.MULTILINE)}
-BOUNDS = "see [their bounds](../adr/0038-large-transactions-wait-in-a-file-without-a-name.md)"
-UNITS = {"": 1, "MiB": 1 << 20, "GiB": 1 << 30, "day": 86_400_000}
+ELSEWHERE = ("see [`Limits`](#limits)", "see [`Bounds`](#bounds)")
+UNITS = {"": 1, "MiB": 1 << 20, "GiB": 1 << 30, "day": 86_400_000, "days": 86_400_000}
 MEMBER = re.compile(r"^(?:### |\| )`([^`]+)`", re.MULTILINE)
 
 
@@ -90,7 +90,9 @@ def test_defaults_are_written_as_they_are_where_they_are_written(cls: type):
                 assert written == "..." or ast.literal_eval(written) == real[parameter].default, text
 
 
-@pytest.mark.parametrize("given", [delta_log.Settings(), delta_log.Limits()], ids=["Settings", "Limits"])
+@pytest.mark.parametrize(
+    "given", [delta_log.Settings(), delta_log.Limits(), delta_log.Bounds()], ids=lambda given: type(given).__name__
+)
 def test_defaults_of_settings_are_those_of_the_code(given: object):
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", SECTIONS[type(given).__name__], re.MULTILINE)
     for name, written in rows:
@@ -99,7 +101,7 @@ def test_defaults_of_settings_are_those_of_the_code(given: object):
         if number:
             assert real == int(number[1]) * UNITS[number[2]], name
         else:
-            assert written in (f"`{real}`", "see [`Limits`](#limits)", BOUNDS) or (written, real) == ("none", {}), name
+            assert written in (f"`{real}`", *ELSEWHERE) or (written, real) == ("none", {}), name
 
 
 def test_the_verbs_of_operators_are_written_as_they_are():
