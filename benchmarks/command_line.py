@@ -80,7 +80,7 @@ def _run_command(url: str, words: list[str], into: str) -> float:
     import os  # noqa: PLC0415 - in the process that needs it
 
     import lakelog  # noqa: PLC0415
-    from lakelog.cli import main  # noqa: PLC0415
+    from lakelog.cli.main import main  # noqa: PLC0415
 
     _ = lakelog.Admin, lakelog.Producer, lakelog.Consumer
     os.dup2(os.open(into or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)

@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from lakelog.cli import main as lakelog
+from lakelog.cli.main import main as lakelog
 
 BEGUN: Final = ".begun"
 THREADS: Final = ".threads"

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lakelog.async_producer import AsyncProducer
     from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, GroupOffsets, Header
     from lakelog.consumer import Consumer
-    from lakelog.errors import LakelogError
+    from lakelog.foundation.errors import LakelogError
+    from lakelog.foundation.topic_partition import OffsetAndMetadata, TopicPartition
     from lakelog.groups.shapes import GroupDescription, GroupListing, GroupMember, GroupPartition, OffsetReset
-    from lakelog.places import OffsetAndMetadata, TopicPartition
     from lakelog.produce.batch import RecordMetadata
     from lakelog.produce.futures import RecordFuture
     from lakelog.producer import Producer
@@ -81,15 +81,15 @@ _HOMES: Final = {
     "GroupOffsets": "lakelog.consume.shapes",
     "GroupPartition": "lakelog.groups.shapes",
     "Header": "lakelog.consume.shapes",
-    "LakelogError": "lakelog.errors",
-    "OffsetAndMetadata": "lakelog.places",
+    "LakelogError": "lakelog.foundation.errors",
+    "OffsetAndMetadata": "lakelog.foundation.topic_partition",
     "OffsetReset": "lakelog.groups.shapes",
     "PartitionOffsets": "lakelog.topics.shapes",
     "Producer": "lakelog.producer",
     "RecordFuture": "lakelog.produce.futures",
     "RecordMetadata": "lakelog.produce.batch",
     "TopicDescription": "lakelog.topics.shapes",
-    "TopicPartition": "lakelog.places",
+    "TopicPartition": "lakelog.foundation.topic_partition",
     "Transaction": "lakelog.transaction",
     "errors": "lakelog.errors",
 }

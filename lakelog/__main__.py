@@ -14,7 +14,7 @@ def main() -> int:
     heeded = signal.getsignal(signal.SIGINT)
     if heeded is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from lakelog import cli  # noqa: PLC0415 - this is what takes a while
+    from lakelog.cli import main as cli  # noqa: PLC0415 - this is what takes a while
 
     try:
         signal.signal(signal.SIGINT, heeded)

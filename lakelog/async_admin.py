@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from lakelog.groups.questions import End, GroupQuestions, Offset, Partition
+from lakelog.foundation.topic_partition import OffsetAndMetadata, TopicPartition
+from lakelog.groups.requests import End, GroupQuestions, Offset, Partition
 from lakelog.groups.shapes import GroupDescription, GroupListing, OffsetReset
-from lakelog.places import OffsetAndMetadata, TopicPartition
-from lakelog.topics.questions import ConfigValue, TopicQuestions
+from lakelog.topics.requests import ConfigValue, TopicQuestions
 from lakelog.topics.settings import AdminSettings
 from lakelog.topics.shapes import Batch, ConfigEntry, PartitionOffsets, TopicDescription
-from lakelog.transport.asking import run_async
 from lakelog.transport.exchange import AsyncTransport
 from lakelog.transport.http import AsyncHttpTransport
+from lakelog.transport.retry import run_async
 
 _CONNECTIONS = 4
 

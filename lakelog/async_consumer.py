@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from lakelog.consume.announcing import Listen, Listener
 from lakelog.consume.arrow import load_arrow, load_pandas, table_of
-from lakelog.consume.failing import is_failure
-from lakelog.consume.questions import Find
+from lakelog.consume.rebalance_callbacks import Listen, Listener
+from lakelog.consume.record_failure import is_failure
+from lakelog.consume.requests import Find
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord, GroupMetadata, GroupOffsets, OnCommit
-from lakelog.consume.tasks import AsyncWork
-from lakelog.consume.wanted import (
+from lakelog.consume.subscription import (
     Offset,
     Partition,
     read_offset,
@@ -23,8 +22,9 @@ from lakelog.consume.wanted import (
     read_spot,
     read_wanted,
 )
-from lakelog.errors import Closed
-from lakelog.places import OffsetAndMetadata, TopicPartition
+from lakelog.consume.tasks import AsyncWork
+from lakelog.foundation.errors import Closed
+from lakelog.foundation.topic_partition import OffsetAndMetadata, TopicPartition
 from lakelog.transport.exchange import AsyncTransport
 from lakelog.transport.http import AsyncHttpTransport
 

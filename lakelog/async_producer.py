@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from lakelog.errors import IllegalState
+from lakelog.foundation.errors import IllegalState
 from lakelog.produce.batch import RecordMetadata
 from lakelog.produce.futures import OnDelivery
 from lakelog.produce.partitions import Partitions, partitions_of
@@ -16,9 +16,9 @@ from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.tasks import AsyncSender
 from lakelog.transaction import AsyncTransaction
 from lakelog.transactions.tasks import AsyncTransacting
-from lakelog.transport.asking import run_async
 from lakelog.transport.exchange import AsyncTransport
 from lakelog.transport.http import AsyncHttpTransport
+from lakelog.transport.retry import run_async
 
 
 class AsyncProducer:

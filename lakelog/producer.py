@@ -8,7 +8,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from lakelog.errors import IllegalState
+from lakelog.foundation.errors import IllegalState
 from lakelog.produce.futures import OnDelivery, RecordFuture
 from lakelog.produce.partitions import Partitions, partitions_of
 from lakelog.produce.rows import Headers, Row, RowMaker
@@ -16,9 +16,9 @@ from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.threads import Sender
 from lakelog.transaction import Transaction
 from lakelog.transactions.threads import Transacting
-from lakelog.transport.asking import run
 from lakelog.transport.exchange import Transport
 from lakelog.transport.http import HttpTransport
+from lakelog.transport.retry import run
 
 
 class Producer:

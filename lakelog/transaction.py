@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lakelog.consume.shapes import GroupOffsets
-from lakelog.consume.wanted import Offset, Partition, read_offsets
-from lakelog.errors import IllegalState
-from lakelog.transactions.course import Course
+from lakelog.consume.subscription import Offset, Partition, read_offsets
+from lakelog.foundation.errors import IllegalState
+from lakelog.transactions.lifecycle import Course
 from lakelog.transactions.tasks import AsyncTransacting
 from lakelog.transactions.threads import Transacting
 

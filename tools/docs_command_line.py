@@ -15,12 +15,12 @@ from pathlib import Path
 
 from marked_page import keep_current, put_between
 
-from lakelog.commands import COMMANDS, Command, Group
-from lakelog.commands.jobs import EVERY, OUTPUT
-from lakelog.commands.rooted import add_root
-from lakelog.terminal.arguments import add_output, add_server
-from lakelog.terminal.exits import EXITS
-from lakelog.terminal.grammar import Commands, Parser, build_parser, commands_of
+from lakelog.cli.commands import COMMANDS, Command, Group
+from lakelog.cli.jobs.command import EVERY, OUTPUT
+from lakelog.cli.kit.arguments import add_output, add_server
+from lakelog.cli.kit.exit_codes import EXITS
+from lakelog.cli.kit.parser import Commands, Parser, build_parser, commands_of
+from lakelog.cli.kit.rooted import add_root
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "command-line.md"
 #: Described on pages of their own.

@@ -10,8 +10,8 @@ from pathlib import Path
 from marked_page import keep_current, put_between
 
 from lakelog.consume.settings import CONSUMER_SETTINGS
+from lakelog.foundation.settings import Setting
 from lakelog.produce.settings import PRODUCER_SETTINGS
-from lakelog.settings import Setting
 from lakelog.topics.settings import ADMIN_SETTINGS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "python-client.md"

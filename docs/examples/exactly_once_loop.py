@@ -12,7 +12,8 @@ import os
 import sys
 import time
 
-from lakelog import Consumer, LakelogError, Producer, errors
+from lakelog import Consumer, LakelogError, Producer
+from lakelog.foundation import errors
 
 #: What another transaction may do better. Beginning anew reads on behind what is committed.
 ANEW = (errors.NotAvailable, errors.OutcomeUnknown, errors.TransactionError, errors.CommitFailed)

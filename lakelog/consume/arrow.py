@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from lakelog.consume.record_run import Stretch, find_runs
 from lakelog.consume.shapes import ConsumerRecord, Header
-from lakelog.consume.stretch import Stretch, find_runs
-from lakelog.errors import OutcomeUnknown
-from lakelog.places import TopicPartition
+from lakelog.foundation.errors import OutcomeUnknown
+from lakelog.foundation.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

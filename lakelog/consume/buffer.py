@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakelog.consume.held import Held
+from lakelog.consume.partition_state import Held
+from lakelog.consume.record_run import Stretch
 from lakelog.consume.shapes import ConsumerRecord
-from lakelog.consume.stretch import Stretch
-from lakelog.deserializers import Deserialize
-from lakelog.errors import NotDeserializable
+from lakelog.foundation.deserializers import Deserialize
+from lakelog.foundation.errors import NotDeserializable
 
 
 @dataclass(slots=True, eq=False)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from lakelog.consume.knowledge import Commission, Knowledge
+from lakelog.consume.consumer_state import Commission, Knowledge
+from lakelog.consume.effects import NOW, Doing, Pace, Wait, code_of, fault_in
+from lakelog.consume.instance_api import Wire
 from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
-from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
-from lakelog.consume.wire import Wire
-from lakelog.errors import CommitFailed, LakelogError, NotAvailable, OutcomeUnknown
-from lakelog.places import OffsetAndMetadata, TopicPartition
-from lakelog.transport.answers import Fault
-from lakelog.transport.asking import Heard
+from lakelog.foundation.errors import CommitFailed, LakelogError, NotAvailable, OutcomeUnknown
+from lakelog.foundation.topic_partition import OffsetAndMetadata, TopicPartition
 from lakelog.transport.exchange import Request
+from lakelog.transport.retry import Heard
+from lakelog.transport.server_errors import Fault
 
 _WHAT = "committing offsets"
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from lakelog.consume.api_calls import Calls
 from lakelog.consume.buffer import Buffer
-from lakelog.consume.calling import Calls
 from lakelog.consume.committing import Committing
+from lakelog.consume.consumer_state import Knowledge
+from lakelog.consume.effects import Doing
 from lakelog.consume.fetching import Fetching
-from lakelog.consume.knowledge import Knowledge
+from lakelog.consume.instance_api import Wire
 from lakelog.consume.membership import Membership
-from lakelog.consume.questions import ConsumerQuestions
+from lakelog.consume.requests import ConsumerQuestions
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.shapes import GroupMetadata
-from lakelog.consume.steps import Doing
-from lakelog.consume.wanted import Pattern, Topics
-from lakelog.consume.wire import Wire
-from lakelog.deserializers import deserializer_of
-from lakelog.places import TopicPartition
+from lakelog.consume.subscription import Pattern, Topics
+from lakelog.foundation.deserializers import deserializer_of
+from lakelog.foundation.topic_partition import TopicPartition
 
 
 class Lane(NamedTuple):

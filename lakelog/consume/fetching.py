@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple, cast
 
-from lakelog.consume.held import Held
-from lakelog.consume.knowledge import NO_GENERATION, Knowledge
+from lakelog.consume.consumer_state import NO_GENERATION, Knowledge
+from lakelog.consume.effects import NOW, Doing, Pace, Wait, code_of, fault_in
+from lakelog.consume.instance_api import Asked, Wire, is_last_try, number_in, read_records
 from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
-from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
-from lakelog.consume.stretch import Stretch
-from lakelog.consume.wire import Asked, Wire, is_last_try, number_in, read_records
-from lakelog.errors import Fenced, IllegalState, LakelogError
-from lakelog.places import TopicPartition
-from lakelog.transport.answers import Fault
-from lakelog.transport.asking import Heard
+from lakelog.consume.partition_state import Held
+from lakelog.consume.record_run import Stretch
+from lakelog.foundation.errors import Fenced, IllegalState, LakelogError
+from lakelog.foundation.topic_partition import TopicPartition
 from lakelog.transport.exchange import Answer, Request
+from lakelog.transport.retry import Heard
+from lakelog.transport.server_errors import Fault
 
 #: An answer without records that comes at once, as from a server that ends, is not asked for again at once.
 _AT_ONCE_S: Final = 0.02

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Final, cast
 
-from lakelog.consume.knowledge import Knowledge
-from lakelog.consume.steps import NOW, Doing, Pace, Wait, code_of, fault_in
-from lakelog.consume.wanted import Manual
-from lakelog.consume.wire import Wire, read_beat
-from lakelog.errors import LakelogError
-from lakelog.transport.answers import Fault
-from lakelog.transport.asking import Heard
+from lakelog.consume.consumer_state import Knowledge
+from lakelog.consume.effects import NOW, Doing, Pace, Wait, code_of, fault_in
+from lakelog.consume.instance_api import Wire, read_beat
+from lakelog.consume.subscription import Manual
+from lakelog.foundation.errors import LakelogError
 from lakelog.transport.exchange import Answer, Request
+from lakelog.transport.retry import Heard
+from lakelog.transport.server_errors import Fault
 
 UNKNOWN_INSTANCE: Final = 40403
 NAME_TAKEN: Final = 40902

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from lakelog.errors import InvalidSetting
-from lakelog.settings import INT32_MAX, SHARED, Flag, Setting, Whole, Word, read_settings
+from lakelog.foundation.errors import InvalidSetting
+from lakelog.foundation.settings import INT32_MAX, SHARED, Flag, Setting, Whole, Word, read_settings
 from lakelog.transport.backoff import Backoff
 
 _HOUR_MS: Final = 3_600_000

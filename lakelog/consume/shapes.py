@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from lakelog.errors import LakelogError
-from lakelog.places import OffsetAndMetadata, TopicPartition
+from lakelog.foundation.errors import LakelogError
+from lakelog.foundation.topic_partition import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     Content = Any

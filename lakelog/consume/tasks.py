@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from lakelog.consume.consumption import Consumption, Lane
+from lakelog.consume.effects import Call, Doing, Wait
 from lakelog.consume.settings import ConsumerSettings
-from lakelog.consume.steps import Call, Doing, Wait
-from lakelog.errors import Closed, ConcurrentUse, IllegalState, LakelogError
-from lakelog.transport import chance
-from lakelog.transport.asking import Asking, Heard, run_async
+from lakelog.foundation.errors import Closed, ConcurrentUse, IllegalState, LakelogError
+from lakelog.transport import jitter as chance
 from lakelog.transport.exchange import AsyncTransport, Outcome, Request
+from lakelog.transport.retry import Asking, Heard, run_async
 
 T = TypeVar("T")
 Step = Request | Wait | Call

@@ -17,12 +17,12 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from lakelog.consume.consumption import Consumption, Lane
+from lakelog.consume.effects import Call, Doing, Wait
 from lakelog.consume.settings import ConsumerSettings
-from lakelog.consume.steps import Call, Doing, Wait
-from lakelog.errors import Closed, ConcurrentUse, IllegalState, LakelogError
-from lakelog.transport import chance
-from lakelog.transport.asking import Asking, Heard, run
+from lakelog.foundation.errors import Closed, ConcurrentUse, IllegalState, LakelogError
+from lakelog.transport import jitter as chance
 from lakelog.transport.exchange import Outcome, Request, Transport
+from lakelog.transport.retry import Asking, Heard, run
 
 T = TypeVar("T")
 Step = Request | Wait | Call

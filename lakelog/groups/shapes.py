@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from lakelog.places import TopicPartition
+from lakelog.foundation.topic_partition import TopicPartition
 
 GroupState = Literal["Empty", "Stable", "Reconciling", "Dead"]
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from lakelog.errors import LakelogError
+from lakelog.foundation.errors import LakelogError
 from lakelog.produce.rows import Row, encode_rows
 
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from lakelog.errors import InvalidSetting
+from lakelog.foundation.errors import InvalidSetting
 
 Compress = Callable[[bytes], bytes]
 

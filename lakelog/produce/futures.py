@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from lakelog.errors import LakelogError
+from lakelog.foundation.errors import LakelogError
 from lakelog.produce.batch import Batch, RecordMetadata
 
 Delivered = RecordMetadata | LakelogError

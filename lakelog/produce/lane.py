@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from lakelog.errors import LakelogError, NotDelivered, OutcomeUnknown, SharedBatch
+from lakelog.foundation.errors import LakelogError, NotDelivered, OutcomeUnknown, SharedBatch
 from lakelog.produce.batch import Batch, Fate, Stamp, Unit
 from lakelog.produce.verdict import Ahead, Later, Refused, Skipped, Stored, TooLarge, Unknown, Verdict
 from lakelog.transport.backoff import Backoff

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from lakelog.errors import LakelogError
-from lakelog.names import check_topic
+from lakelog.foundation.errors import LakelogError
+from lakelog.foundation.names import check_topic
 from lakelog.produce.batch import Batch, Payload, Stamp, Unit
 from lakelog.produce.lane import Lane, LaneRules
 from lakelog.produce.rows import Row

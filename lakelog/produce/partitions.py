@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from lakelog.errors import InvalidRecord, LakelogError, OutcomeUnknown
-from lakelog.names import check_topic
-from lakelog.partitioners import partitioner_of
+from lakelog.foundation.errors import InvalidRecord, LakelogError, OutcomeUnknown
+from lakelog.foundation.names import check_topic
+from lakelog.foundation.partitioners import partitioner_of
 from lakelog.produce.rows import Row, check_partition
 from lakelog.produce.settings import ProducerSettings
-from lakelog.transport.asking import Asking, Declined, Patience, Question, ask
 from lakelog.transport.exchange import Request
+from lakelog.transport.retry import Asking, Declined, Patience, Question, ask
 
 Choose = Callable[[str, bytes | None, int], Any]
 

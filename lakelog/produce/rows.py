@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from lakelog.errors import InvalidRecord, NotSerializable, RecordTooLarge
-from lakelog.serializers import serializer_of, to_bytes
+from lakelog.foundation.errors import InvalidRecord, NotSerializable, RecordTooLarge
+from lakelog.foundation.serializers import serializer_of, to_bytes
 
 Headers = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
 

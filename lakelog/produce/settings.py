@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakelog.errors import InvalidSetting
-from lakelog.settings import INT32_MAX, INT64_MAX, SHARED, Agent, Flag, Setting, Whole, Word, read_settings
+from lakelog.foundation.errors import InvalidSetting
+from lakelog.foundation.settings import INT32_MAX, INT64_MAX, SHARED, Agent, Flag, Setting, Whole, Word, read_settings
 from lakelog.transport.backoff import Backoff
 
 #: So many requests of a producer a server remembers, so no more may be under way.

@@ -13,15 +13,15 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from lakelog.errors import BufferFull, Closed, LakelogError, OutcomeUnknown, StillUnderWay
+from lakelog.foundation.errors import BufferFull, Closed, LakelogError, OutcomeUnknown, StillUnderWay
 from lakelog.produce.batch import RecordMetadata
 from lakelog.produce.futures import CalledBatch, OnDelivery
-from lakelog.produce.making import make, run_async
+from lakelog.produce.init_epochs import make, run_async
 from lakelog.produce.outbox import Attempt, Outbox
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.wire import Wire
-from lakelog.transport import chance
+from lakelog.transport import jitter as chance
 from lakelog.transport.exchange import AsyncTransport
 
 _log: Final = logging.getLogger("lakelog.produce")

@@ -17,14 +17,14 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-from lakelog.errors import BufferFull, Closed, LakelogError, OutcomeUnknown, StillUnderWay
+from lakelog.foundation.errors import BufferFull, Closed, LakelogError, OutcomeUnknown, StillUnderWay
 from lakelog.produce.futures import OnDelivery, RecordFuture, ThreadBatch
-from lakelog.produce.making import make, run
+from lakelog.produce.init_epochs import make, run
 from lakelog.produce.outbox import Attempt, Outbox
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.wire import Wire
-from lakelog.transport import chance
+from lakelog.transport import jitter as chance
 from lakelog.transport.exchange import Transport
 
 _log: Final = logging.getLogger("lakelog.produce")

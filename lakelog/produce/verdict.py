@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from lakelog.errors import (
+from lakelog.foundation.errors import (
     InvalidRecord,
     LakelogError,
     OutcomeUnknown,
@@ -18,8 +18,8 @@ from lakelog.errors import (
 )
 from lakelog.produce.batch import NOWHERE, Place
 from lakelog.produce.rows import Row
-from lakelog.transport.answers import Fault, read_fault
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome
+from lakelog.transport.server_errors import Fault, read_fault
 
 _TOO_LARGE: Final = 42210
 _UNKNOWN_PARTITION: Final = 40402

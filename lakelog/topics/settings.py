@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lakelog.settings import INT32_MAX, SHARED, Setting, Whole, read_settings
-from lakelog.transport.asking import Patience
+from lakelog.foundation.settings import INT32_MAX, SHARED, Setting, Whole, read_settings
 from lakelog.transport.backoff import Backoff
+from lakelog.transport.retry import Patience
 
 ADMIN_SETTINGS: Final = (
     *SHARED,

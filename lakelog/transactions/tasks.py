@@ -10,16 +10,16 @@ import contextlib
 from typing import TypeVar
 
 from lakelog.consume.shapes import GroupOffsets
-from lakelog.errors import Closed, IllegalState, LakelogError
+from lakelog.foundation.errors import Closed, IllegalState, LakelogError
 from lakelog.produce.batch import RecordMetadata
 from lakelog.produce.futures import OnDelivery
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.tasks import TaskBatch
-from lakelog.transactions.course import Course
-from lakelog.transactions.questions import TransactionQuestions
-from lakelog.transport.asking import Asking, run_async
+from lakelog.transactions.lifecycle import Course
+from lakelog.transactions.requests import TransactionQuestions
 from lakelog.transport.exchange import AsyncTransport
+from lakelog.transport.retry import Asking, run_async
 
 T = TypeVar("T")
 

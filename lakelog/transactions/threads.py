@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lakelog.consume.shapes import GroupOffsets
-from lakelog.errors import Closed, IllegalState, LakelogError
+from lakelog.foundation.errors import Closed, IllegalState, LakelogError
 from lakelog.produce.futures import OnDelivery, RecordFuture, ThreadBatch
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
-from lakelog.transactions.course import Course
-from lakelog.transactions.questions import TransactionQuestions
-from lakelog.transport.asking import Asking, run
+from lakelog.transactions.lifecycle import Course
+from lakelog.transactions.requests import TransactionQuestions
 from lakelog.transport.exchange import Transport
+from lakelog.transport.retry import Asking, run
 
 T = TypeVar("T")
 

@@ -1,11 +1,11 @@
 """How clients talk to a server: one request, one answer. Knows no route and no client.
 
-    exchange   what is asked and answered, and the one-method seam behind which the network is
-    answers    what an error answer means
-    backoff    when to ask again
-    chance     random numbers for it
-    asking     asking until there is an answer, written once for threads and for tasks
-    http       the network
+    exchange        what is asked and answered, and the one-method seam behind which the network is
+    server_errors   what an error answer means
+    backoff         when to ask again
+    jitter          random numbers for it
+    retry           asking until there is an answer, written once for threads and for tasks
+    http            the network
 
-All but the last, `chance` and the two loops of `asking` are pure.
+All but the last, `jitter` and the two loops of `retry` are pure.
 """

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from lakelog import Admin, Header, OffsetAndMetadata, TopicPartition, errors
+from lakelog import Admin, Header, OffsetAndMetadata, TopicPartition
+from lakelog.foundation import errors
 from tests.support.consumer_kinds import KINDS
 from tests.support.consumer_stage import (
     SECONDS,

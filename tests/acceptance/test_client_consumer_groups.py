@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from lakelog import Admin, AsyncConsumer, Consumer, OffsetAndMetadata, TopicPartition, errors
+from lakelog import Admin, AsyncConsumer, Consumer, OffsetAndMetadata, TopicPartition
+from lakelog.foundation import errors
 from tests.support.consumer_kinds import KINDS, InLoop
 from tests.support.consumer_stage import (
     SECONDS,

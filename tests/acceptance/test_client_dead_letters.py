@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from lakelog import Consumer, errors
+from lakelog import Consumer
+from lakelog.foundation import errors
 from tests.architecture.project_files import ROOT
 from tests.support.consumer_kinds import KINDS
 from tests.support.consumer_stage import Open, make_topic, new_group, nothing_comes, opening, read, send

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from lakelog import Admin, AsyncAdmin, AsyncProducer, Producer, RecordMetadata, errors
+from lakelog import Admin, AsyncAdmin, AsyncProducer, Producer, RecordMetadata
+from lakelog.foundation import errors
 from lakelog.transport.exchange import Answer, Outcome, Request
 from lakelog.transport.http import HttpTransport
 from tests.support.figures import metric

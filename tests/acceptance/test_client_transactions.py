@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from lakelog import Admin, Consumer, RecordMetadata, TopicPartition, errors
+from lakelog import Admin, Consumer, RecordMetadata, TopicPartition
+from lakelog.foundation import errors
 from tests.support.client_kinds import KINDS, Kind
 from tests.support.client_wire import DEADLINE_S
 from tests.support.consumer_stage import Open, given, make_topic, new_group, opening, read, send

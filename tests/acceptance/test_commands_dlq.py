@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from lakelog import Admin, Consumer, Header, LakelogError, Producer
-from lakelog.commands.dlq_asking import Letters
+from lakelog.cli.dlq.requests import Letters
 from tests.architecture.project_files import ROOT
 from tests.support.consumer_stage import make_topic, new_group, read
 from tests.support.server_commands import Ran, call_command
@@ -135,8 +135,8 @@ def test_a_letter_that_was_in_hand_whenever_a_replay_died_is_sent_all_the_same(s
 
 DIES = """
 import os, signal, sys
-from lakelog.cli import main
-from lakelog.commands.dlq_asking import Letters
+from lakelog.cli.main import main
+from lakelog.cli.dlq.requests import Letters
 
 passed, left = Letters.passed, [2]
 

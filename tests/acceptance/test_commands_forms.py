@@ -13,8 +13,8 @@ from unittest.mock import ANY
 import pytest
 
 from lakelog import Admin, Producer
-from lakelog.commands import COMMANDS
-from lakelog.terminal.grammar import commands_of
+from lakelog.cli.commands import COMMANDS
+from lakelog.cli.kit.parser import commands_of
 from tests.architecture.project_files import ROOT
 from tests.support.damaged_roots import flip, make_dead_root, topic_files
 from tests.support.server_commands import Ran, call_command

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from lakelog import Admin
-from lakelog.commands.bench.figures import percentile, sum_up
+from lakelog.cli.bench.figures import percentile, sum_up
 from tests.support.server_commands import Ran, call_command, start_command
 from tests.support.serving import Server, serving
 

@@ -15,7 +15,7 @@ import pytest
 from jobs.source.errors import NotReadable
 from jobs.source.server import Server as Source
 from lakelog import Consumer
-from lakelog.errors import OutcomeUnknown
+from lakelog.foundation.errors import OutcomeUnknown
 from tests.support.arrow_corpus import fetched, polled
 from tests.support.arrow_messages import BATCH, messages_of, patched
 from tests.support.hostile_bodies import ARROW, arrow_stream, unread_view

@@ -149,6 +149,6 @@ STORES_THE_FIRST_ALONE = """
 )
 def test_a_server_that_breaks_its_word_is_found_out(tmp_path: Path, fault: str, found: str):
     script = tmp_path / "broken_server.py"
-    script.write_text(textwrap.dedent(fault) + "\nimport sys\nfrom lakelog.cli import main\nsys.exit(main())\n")
+    script.write_text(textwrap.dedent(fault) + "\nimport sys\nfrom lakelog.cli.main import main\nsys.exit(main())\n")
     with pytest.raises(Broken, match=found):
         live_through(tmp_path / "root", HttpLedger(), [100], program=(sys.executable, str(script)))

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from lakelog import AsyncProducer, Producer, RecordMetadata
-from lakelog.errors import OutcomeUnknown
+from lakelog.foundation.errors import OutcomeUnknown
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.in_time import in_time
 from tests.support.numbered import Numbered

@@ -28,7 +28,7 @@ def test_it_refuses_a_folder_that_holds_something(tmp_path: Path):
 
 def test_it_fails_when_a_row_differs_from_what_was_acknowledged(monkeypatch, capsys, tmp_path: Path):
     from delta_log.fetch import sql as table_queries
-    from lakelog.cli import main
+    from lakelog.cli.main import main
 
     read = table_queries.read_table
 

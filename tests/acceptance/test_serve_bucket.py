@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakelog import Admin, Consumer, Producer
-from lakelog.terminal.exits import NOT_NOW
+from lakelog.cli.kit.exit_codes import NOT_NOW
 from tests.architecture.project_files import ROOT
 from tests.support.commands import call_main
 from tests.support.consumer_stage import read

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lakelog.commands import COMMANDS, Group
+from lakelog.cli.commands import COMMANDS, Group
 from tests.architecture.project_files import ROOT
 
 #: In backticks, in a block that is to be typed, or on a line of its own that is set in.

@@ -10,11 +10,11 @@ import pytest
 
 from consumer_groups.model import errors as errors_of_groups
 from delta_log.model import errors as errors_of_the_log
-from lakelog import errors as errors_of_clients
-from lakelog.commands import COMMANDS, Command
-from lakelog.terminal.arguments import add_output
-from lakelog.terminal.exits import FAILED, exit_code_of
-from lakelog.terminal.grammar import commands_of
+from lakelog.cli.commands import COMMANDS, Command
+from lakelog.cli.kit.arguments import add_output
+from lakelog.cli.kit.exit_codes import FAILED, exit_code_of
+from lakelog.cli.kit.parser import commands_of
+from lakelog.foundation import errors as errors_of_clients
 from tests.architecture.project_files import ROOT, load_tool
 
 PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
@@ -95,7 +95,7 @@ def test_every_error_but_the_root_of_its_tree_has_an_exit_code_of_its_own(module
 
 
 def test_every_check_of_the_doctor_has_a_row():
-    written = "".join(path.read_text() for path in (ROOT / "lakelog" / "commands").glob("doctor*.py"))
+    written = "".join(path.read_text() for path in (ROOT / "lakelog" / "cli" / "doctor").glob("*.py"))
     named = re.findall(r'(?:Finding|decide_trials|decide_clock|_missing)\(\s*"([^"]+)"', written)
     described = re.findall(r"`([^`]+)`", " ".join(rows(SECTIONS["lakelog doctor"], "check")))
     assert set(described) == set(named)

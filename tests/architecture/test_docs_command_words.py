@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from jobs.names import JOBS
-from lakelog import cli
-from lakelog.commands import COMMANDS
-from lakelog.commands import jobs as jobs_command
-from lakelog.commands.jobs_schedule import plan_order
-from lakelog.terminal.grammar import Group, commands_of, find_command, settle
+from lakelog.cli import main as cli
+from lakelog.cli.commands import COMMANDS
+from lakelog.cli.jobs import command as jobs_command
+from lakelog.cli.jobs.schedule import plan_order
+from lakelog.cli.kit.parser import Group, commands_of, find_command, settle
 from tests.architecture.project_files import ROOT
 
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", *sorted((ROOT / "conf").rglob("*.md"))]

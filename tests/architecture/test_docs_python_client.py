@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 import lakelog
-from lakelog import errors
-from lakelog.errors import LakelogError
+from lakelog.foundation import errors
+from lakelog.foundation.errors import LakelogError
 from tests.architecture.project_files import ROOT, load_tool
 
 PAGE = (ROOT / "docs" / "reference" / "python-client.md").read_text(encoding="utf-8")

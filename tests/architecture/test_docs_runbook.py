@@ -14,7 +14,7 @@ from tests.support.said_lines import Said, said_by, said_in
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 ROOMS = ("delta_log", "consumer_groups", "ingest_api", "jobs", "lakelog/produce", "lakelog/consume")
-SCHEDULER = ROOT / "lakelog" / "commands" / "jobs_running.py"
+SCHEDULER = ROOT / "lakelog" / "cli" / "jobs" / "running.py"
 LINE = re.compile(r"^\| `([^`]+)` \| (warning|error) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 ALERT = re.compile(r"^\| `(Lakelog\w+)` \| (\w+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 #: Said by what writes the log itself, which cannot say it by a logger.

@@ -12,7 +12,7 @@ import pytest
 
 from ingest_api.config.settings import SETTINGS, ServerSettings, Setting
 from ingest_api.config.sources import NOT_OURS, choose_settings, toml_key
-from lakelog.commands.serve import configure
+from lakelog.cli.serve import configure
 from tests.architecture.project_files import list_files, load_tool
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -81,7 +81,7 @@ def test_a_client_loads_no_room_and_none_of_their_parts(name: str):
     loaded = list_modules_loaded_by(f"import lakelog\nlakelog.{name}({settings!r})")
     assert {"httpx", "msgspec"} <= loaded
     assert loaded.isdisjoint(ROOMS_AND_THEIR_PARTS)
-    assert [name for name in loaded if name.startswith("lakelog.commands")] == []
+    assert [name for name in loaded if name.startswith("lakelog.cli")] == []
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_clients_for_threads_and_for_tasks_have_the_same_methods(names: tupl
 
 
 def test_help_loads_no_command_and_no_room():
-    loaded = list_modules_loaded_by("from lakelog.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass")
-    assert "lakelog.commands" in loaded
-    assert [name for name in loaded if name.startswith("lakelog.commands.")] == []
+    loaded = list_modules_loaded_by("from lakelog.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass")
+    parts = {name.split(".")[2] for name in loaded if name.startswith("lakelog.cli.")}
+    assert parts == {"main", "commands", "kit"}
     assert loaded.isdisjoint(ROOMS_AND_THEIR_PARTS)

@@ -7,8 +7,8 @@ from itertools import chain
 
 import lakelog
 from jobs.session import DELTA_JARS
-from lakelog.commands import COMMANDS
-from lakelog.terminal.grammar import commands_of
+from lakelog.cli.commands import COMMANDS
+from lakelog.cli.kit.parser import commands_of
 from tests.architecture.project_files import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakelog import Admin, AsyncAdmin, GroupListing, OffsetAndMetadata, OffsetReset, TopicPartition, errors
+from lakelog import Admin, AsyncAdmin, GroupListing, OffsetAndMetadata, OffsetReset, TopicPartition
+from lakelog.foundation import errors
 from lakelog.transport.exchange import Answer, Outcome, Request
 from tests.support.client_wire import SETTINGS
 from tests.support.group_calls import HOSTILE, commit, join, leave, orders

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pytest
 
 from lakelog import Admin, Consumer, Producer
-from lakelog.cli import main
-from lakelog.commands import COMMANDS
-from lakelog.terminal.exits import FAILED, INTERRUPTED, NOT_NOW, UNKNOWN
-from lakelog.terminal.grammar import commands_of
+from lakelog.cli.commands import COMMANDS
+from lakelog.cli.kit.exit_codes import FAILED, INTERRUPTED, NOT_NOW, UNKNOWN
+from lakelog.cli.kit.parser import commands_of
+from lakelog.cli.main import main
 from tests.architecture.project_files import ROOT
 from tests.support.commands import Called, calling_lakelog, end
 from tests.support.holding_proxy import HoldingProxy

@@ -16,9 +16,9 @@ from time import sleep
 import pytest
 
 from lakelog import Admin, Consumer, Producer
-from lakelog.commands import COMMANDS
-from lakelog.terminal.exits import INTERRUPTED, NOBODY_READS, NOT_NOW, UNKNOWN
-from lakelog.terminal.grammar import commands_of
+from lakelog.cli.commands import COMMANDS
+from lakelog.cli.kit.exit_codes import INTERRUPTED, NOBODY_READS, NOT_NOW, UNKNOWN
+from lakelog.cli.kit.parser import commands_of
 from tests.architecture.project_files import ROOT
 from tests.support.commands import call_at_terminal, call_lakelog, call_without_reader, calling_lakelog, end
 from tests.support.serving import Server, environment, serving, wait_for

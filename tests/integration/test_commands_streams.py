@@ -107,7 +107,7 @@ def as_script(words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("started", [as_module, as_script])
-@pytest.mark.parametrize("at", ["lakelog.cli", "argparse", "lakelog.terminal.heeding", "lakelog.commands.topics.list"])
+@pytest.mark.parametrize("at", ["lakelog.cli.main", "argparse", "lakelog.cli.kit.sigint", "lakelog.cli.topics.list"])
 def test_ctrl_c_while_the_program_is_still_loaded_ends_it_quietly(
     tmp_path: Path, started: Callable[[list[str]], list[str]], at: str
 ):

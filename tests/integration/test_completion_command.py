@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from lakelog import Admin, Consumer
-from lakelog.cli import main
-from lakelog.commands import COMMANDS
-from lakelog.terminal.grammar import commands_of
+from lakelog.cli.commands import COMMANDS
+from lakelog.cli.kit.parser import commands_of
+from lakelog.cli.main import main
 from tests.support.serving import environment, serving, wait_for
 
 #: Where no server is.

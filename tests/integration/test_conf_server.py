@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 from ingest_api.config.settings import ServerSettings
 from ingest_api.server.server import _OTHER_FILES
-from lakelog.commands.serve import CALLED_WRONGLY
+from lakelog.cli.serve import CALLED_WRONGLY
 from tests.architecture.project_files import ROOT
 from tests.support.serving import Server, environment, serving
 

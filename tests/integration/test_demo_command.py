@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from lakelog.commands.demo_showing import HEADINGS, Counts, Look, Sample, make_sample, show_sample
-from lakelog.terminal.exits import NOBODY_READS, NOT_NOW
+from lakelog.cli.demo.output import HEADINGS, Counts, Look, Sample, make_sample, show_sample
+from lakelog.cli.kit.exit_codes import NOBODY_READS, NOT_NOW
 from tests.support.commands import Called, call_at_terminal, call_lakelog, call_main, calling_lakelog, end
 from tests.support.serving import wait_for
 

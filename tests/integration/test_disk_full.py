@@ -22,7 +22,7 @@ from delta_log.model.errors import DiskFull, LakelogError, NotAvailable, Outcome
 from delta_log.operations import backup, check, repair, restore
 from delta_log.runtime.clock import wall_clock_ms
 from delta_log.runtime.syscalls import Disk
-from lakelog.commands.doctor_root import examine_root
+from lakelog.cli.doctor.root import examine_root
 from tests.architecture.project_files import ROOT
 from tests.support.failing_disk import FailingDisk
 from tests.support.logs import DEADLINE_S, Clock, crash, eventually, values_of

@@ -13,7 +13,7 @@ import pytest
 
 from delta_log import Log
 from lakelog import Producer
-from lakelog.cli import main
+from lakelog.cli.main import main
 from tests.support.nobody import run_as_nobody
 from tests.support.serving import serving, wait_for
 
@@ -151,7 +151,7 @@ def test_missing_rights_fail_with_their_cure(tmp_path: Path):
     place, other = tmp_path / "place", tmp_path / "other"
     place.mkdir(mode=0o555)
     ended = run_as_nobody(
-        "from lakelog.cli import main; main(['doctor', '--output', 'json', '--data', sys.argv[2]])",
+        "from lakelog.cli.main import main; main(['doctor', '--output', 'json', '--data', sys.argv[2]])",
         "sys.exit(main(['doctor', '--output', 'json', '--data', sys.argv[1]]))",
         place,
         other,

@@ -19,7 +19,7 @@ from delta_log.model.transaction_bounds import Bounds
 from delta_log.operations import backup, export_topic, restore
 from delta_log.transactions.spill import Spill
 from jobs import audit, checkpoint, compaction, key_compaction, retention, vacuum
-from lakelog.cli import main
+from lakelog.cli.main import main
 from tests.support.nobody import run_as_nobody
 
 #: Steps that come again and again are looked at so many times.

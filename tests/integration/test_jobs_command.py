@@ -18,8 +18,8 @@ from delta_log import Log, LogReader, Record, Settings
 from delta_log.maintenance.lease_holder import Grip, Leases
 from delta_log.maintenance.leases import Lease
 from jobs.names import JOBS
-from lakelog.cli import main
-from lakelog.commands.jobs_schedule import LEASE_MS, lease_name
+from lakelog.cli.jobs.schedule import LEASE_MS, lease_name
+from lakelog.cli.main import main
 from tests.architecture.project_files import ROOT
 from tests.support.job_stage import let_time_pass
 from tests.support.processes import running as alive

@@ -16,7 +16,7 @@ from consumer_groups.decisions.commits import Commitment
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.sql.relations import names_in
 from delta_log import Log, Record, Settings
-from lakelog.cli import main
+from lakelog.cli.main import main
 from tests.support.coordinating import coordinating
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from delta_log import Log, Record
 from lakelog import Admin, Producer
-from lakelog.terminal.exits import NOBODY_READS, NOT_NOW, UNUSABLE, WRONG_ROOT
+from lakelog.cli.kit.exit_codes import NOBODY_READS, NOT_NOW, UNUSABLE, WRONG_ROOT
 from tests.support import damaged_roots as roots
 from tests.support.commands import call_lakelog, call_main, calling_lakelog, end
 from tests.support.serving import serving

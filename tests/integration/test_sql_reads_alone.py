@@ -17,7 +17,7 @@ from delta_log import Log, Record
 from delta_log.fetch.query_plans import NotAQuery
 from delta_log.fetch.sql import TableQueries
 from delta_log.model.errors import InvalidRequest
-from lakelog.cli import main
+from lakelog.cli.main import main
 
 _SECRET = "hunter2"
 #: Statements that do more than read, with the word that the refusal names. `{out}` is a file to be written.

@@ -17,8 +17,8 @@ from typing import IO
 import pytest
 
 from jobs import progress as jobs_progress
-from lakelog.commands.verbs import Watching
-from lakelog.terminal.progress import Progress, show_progress
+from lakelog.cli.kit.progress import Progress, show_progress
+from lakelog.cli.kit.verbs import Watching
 
 #: A form that turns the line into what was drawn, without what moves the cursor.
 DRAWN = re.compile(r"[^\r\x1b]+")

@@ -19,7 +19,7 @@ import pytest
 from ingest_api.config.settings import UnusableSetting
 from ingest_api.config.sources import choose_settings
 from lakelog import Admin, AsyncProducer, Consumer, Producer
-from lakelog.cli import main
+from lakelog.cli.main import main
 from lakelog.transport.addresses import client_options
 from tests.support.nobody import run_as_nobody
 from tests.support.serving import Server, serving

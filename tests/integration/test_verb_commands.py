@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from delta_log import Log
 from lakelog import Admin, Producer
-from lakelog.terminal.exits import (
+from lakelog.cli.kit.exit_codes import (
     ABSENT,
     CALLED_WRONGLY,
     IN_THE_WAY,

@@ -24,7 +24,7 @@ from delta_log import Log
 from delta_log.model.errors import NotARoot
 from delta_log.operations import check
 from lakelog import Admin, Producer
-from lakelog.terminal.exits import INTERRUPTED, NOBODY_READS, NOT_AS_IT_SHOULD_BE, NOT_NOW
+from lakelog.cli.kit.exit_codes import INTERRUPTED, NOBODY_READS, NOT_AS_IT_SHOULD_BE, NOT_NOW
 from tests.support import damaged_roots as roots
 from tests.support.commands import call_lakelog, call_main, call_without_reader, end
 from tests.support.damaged_roots import KINDS, QUIET, TOPIC
@@ -35,8 +35,8 @@ from tests.support.serving import environment, serving
 #: starts it knows exactly what it is at, however fast the machine is.
 PACED = """
 import sys
-from lakelog.cli import main
-from lakelog.commands import verbs
+from lakelog.cli.main import main
+from lakelog.cli.kit import verbs
 
 def say(_, line):
     print(line, file=sys.stderr, flush=True)

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.commands import line_blocks
-from lakelog.commands.consume_plan import Aim
-from lakelog.commands.line_blocks import read_blocks
-from lakelog.commands.record_columns import column_lines, ends_of
-from lakelog.commands.record_lines import JSON_FIELDS, json_fields, line_writer
+from lakelog.cli.consume.plan import Aim
+from lakelog.cli.kit import line_blocks
+from lakelog.cli.kit.line_blocks import read_blocks
+from lakelog.cli.kit.record_columns import column_lines, ends_of
+from lakelog.cli.kit.record_lines import JSON_FIELDS, json_fields, line_writer
 from lakelog.consume.arrow import table_of
+from lakelog.consume.record_run import Rows
 from lakelog.consume.shapes import ConsumerRecord, Header
-from lakelog.consume.stretch import Rows
-from lakelog.places import TopicPartition
+from lakelog.foundation.topic_partition import TopicPartition
 
 CONTENTS = st.none() | st.binary(max_size=6) | st.sampled_from([b"\n", b"\xff", "é".encode()])
 HEADERS = st.lists(st.builds(Header, st.text(max_size=3), CONTENTS), max_size=2).map(tuple)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from delta_log.fetch.sql import read_table
-from lakelog.errors import UnknownTopic
+from lakelog.foundation.errors import UnknownTopic
 from tests.support.copying import PARTITIONS, SOURCE, Copier, copying_by, ends, look, make_topics, read_all
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.serving import Server, java, serving, wait_for

@@ -24,9 +24,9 @@ from threading import Thread
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from jobs.names import JOBS
-from lakelog.commands.jobs import _call
-from lakelog.commands.jobs_running import Scheduler, Stopping
-from lakelog.commands.jobs_schedule import plan_order
+from lakelog.cli.jobs.command import _call
+from lakelog.cli.jobs.running import Scheduler, Stopping
+from lakelog.cli.jobs.schedule import plan_order
 from tests.spark.test_jobs_session import append
 from tests.support.executor_fates import Fate
 from tests.support.serving import wait_for

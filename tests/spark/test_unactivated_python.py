@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from delta_log import Log, Record
-from lakelog.commands.doctor_findings import Finding
+from lakelog.cli.doctor.findings import Finding
 from tests.architecture.project_files import ROOT
 from tests.support.serving import environment
 
@@ -56,7 +56,7 @@ spark.stop()
 """
 EXAMINES = """
 import dataclasses, json
-from lakelog.commands.doctor_surroundings import examine_spark
+from lakelog.cli.doctor.surroundings import examine_spark
 print(json.dumps([dataclasses.astuple(each) for each in examine_spark(needed=False)]))
 """
 

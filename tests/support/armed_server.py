@@ -23,7 +23,7 @@ from typing import Any
 from delta_log import Log
 from delta_log.stores.objects import ObjectStore
 from delta_log.transactions.coordinator import Transactions
-from lakelog.cli import main as lakelog
+from lakelog.cli.main import main as lakelog
 
 
 def armed(file: Path, script: Path = Path(__file__)) -> tuple[str, ...]:

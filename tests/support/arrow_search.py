@@ -32,8 +32,8 @@ from delta_log.records.validation import Rules
 from ingest_api.formats import decode
 from ingest_api.web.errors import Refusal
 from lakelog.consume.arrow import read_batches, table_of
-from lakelog.errors import OutcomeUnknown
 from lakelog.foundation.arrow_types import ArrowRefused
+from lakelog.foundation.errors import OutcomeUnknown
 from tests.architecture.project_files import ROOT
 from tests.support import arrow_corpus
 from tests.support.arrow_mutants import Mutants

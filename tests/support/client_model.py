@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from delta_log.model.errors import InvalidRequest, OutOfOrderSequence, ProducerEpochTooHigh
 from delta_log.model.types import ProducerStamp
 from delta_log.records.idempotence import New, ProducerRow, Producers
-from lakelog import errors
-from lakelog.errors import LakelogError, Said
+from lakelog.foundation import errors
+from lakelog.foundation.errors import LakelogError, Said
 from lakelog.produce.batch import NOWHERE, Place, Stamp
 from lakelog.produce.outbox import Attempt
 from lakelog.produce.verdict import Ahead, Refused, Skipped, Stored, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from lakelog.errors import LakelogError
+from lakelog.foundation.errors import LakelogError
 from lakelog.produce.batch import Batch, Place, RecordMetadata
 from lakelog.produce.outbox import Attempt, Outbox
 from lakelog.produce.rows import Row

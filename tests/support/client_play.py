@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 from typing import Literal
 
-from lakelog.errors import Closed, InvalidRecord, LakelogError, NotAvailable, OutcomeUnknown, UnknownTopic
+from lakelog.foundation.errors import Closed, InvalidRecord, LakelogError, NotAvailable, OutcomeUnknown, UnknownTopic
 from lakelog.produce.batch import Batch, RecordMetadata
 from lakelog.produce.outbox import Attempt, Outbox
 from lakelog.produce.rows import Row

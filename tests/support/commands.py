@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lakelog.cli import main
+from lakelog.cli.main import main
 from tests.support.serving import DEADLINE_S, environment, wait_for
 
 PROGRAM = (sys.executable, "-m", "lakelog")

@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from consumer_groups.model.assignment import TopicPartition
-from lakelog.consume.announcing import Listener
 from lakelog.consume.consumption import Consumption
+from lakelog.consume.effects import Call, Doing, Wait
+from lakelog.consume.rebalance_callbacks import Listener
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord
-from lakelog.consume.steps import Call, Doing, Wait
-from lakelog.consume.wanted import Topics
-from lakelog.errors import LakelogError
-from lakelog.transport.asking import Heard
+from lakelog.consume.subscription import Topics
+from lakelog.foundation.errors import LakelogError
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome, Request
+from lakelog.transport.retry import Heard
 from tests.support.consumer_model import ModelServer, value_at
 
 SETTINGS = {

@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lakelog import Admin, Consumer, ConsumerRecord, Producer, errors
+from lakelog import Admin, Consumer, ConsumerRecord, Producer
+from lakelog.foundation import errors
 from tests.architecture.project_files import ROOT
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.serving import DEADLINE_S, Server, environment, wait_for

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 
 from lakelog import Consumer, LakelogError, TopicPartition
-from lakelog.errors import Fenced
+from lakelog.foundation.errors import Fenced
 
 POLL_MS: Final = 500
 PAUSE_S: Final = 0.02

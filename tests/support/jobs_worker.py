@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from lakelog.commands.jobs_running import Call, Scheduler, Stopping
+from lakelog.cli.jobs.running import Call, Scheduler, Stopping
 
 
 def work(_words: Sequence[str]) -> int:

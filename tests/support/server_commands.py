@@ -20,7 +20,7 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 from unittest import mock
 
-from lakelog.cli import main
+from lakelog.cli.main import main
 from tests.architecture.project_files import ROOT
 from tests.support.serving import environment
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from delta_log import Log
-from lakelog.cli import main as lakelog
+from lakelog.cli.main import main as lakelog
 from tests.support.stale_disk import StaleDisk
 
 STALE = "stale"

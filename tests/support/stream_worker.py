@@ -13,7 +13,7 @@ from typing import Final
 
 import jobs.names
 from jobs.stream_command import StreamJob, StreamRun, run_stream_job
-from lakelog.cli import main
+from lakelog.cli.main import main
 
 NAME: Final = "idle"
 

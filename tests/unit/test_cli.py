@@ -8,13 +8,14 @@ from types import ModuleType
 import pytest
 
 from delta_log.model.errors import StorageRefused
-from lakelog import __version__, cli
-from lakelog.cli import main
-from lakelog.commands import Command, Group
-from lakelog.errors import UnknownPartition, UnknownTopic
-from lakelog.terminal.exits import IN_THE_WAY, Failure, one_sentence
+from lakelog import __version__
+from lakelog.cli import main as cli
+from lakelog.cli.commands import Command, Group
+from lakelog.cli.kit.exit_codes import IN_THE_WAY, Failure, one_sentence
+from lakelog.cli.main import main
+from lakelog.foundation.errors import UnknownPartition, UnknownTopic
 
-MODULE = "lakelog.commands.probe"
+MODULE = "lakelog.cli.probe"
 COMMANDS = {
     "probe": Command(MODULE, "look at it", "server"),
     "other": Command("absent_module", "never run", "jobs"),
@@ -130,9 +131,9 @@ def test_a_part_that_is_missed_while_running_is_said_alike(
 
 
 def test_an_absent_module_of_ours_is_not_taken_for_a_missing_part(capsys: pytest.CaptureFixture[str]):
-    commands = {"gone": Command("lakelog.commands.gone", "", "server")}
+    commands = {"gone": Command("lakelog.cli.gone", "", "server")}
     assert main(["gone"], commands=commands) == 1
-    assert "lakelog.commands.gone" in capsys.readouterr().err
+    assert "lakelog.cli.gone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakelog import Admin, errors
+from lakelog import Admin
+from lakelog.foundation import errors
 from lakelog.transport.exchange import Answer, AnswerLost, Outcome, Request
 from tests.support.client_wire import SETTINGS, Wire
 

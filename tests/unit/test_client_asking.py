@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from lakelog.errors import NotAvailable, OutcomeUnknown, Unreachable
-from lakelog.transport.asking import (
+from lakelog.foundation.errors import NotAvailable, OutcomeUnknown, Unreachable
+from lakelog.transport.backoff import Backoff
+from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome, Request
+from lakelog.transport.retry import (
     Asking,
     Declined,
     Heard,
@@ -20,8 +22,6 @@ from lakelog.transport.asking import (
     run,
     run_async,
 )
-from lakelog.transport.backoff import Backoff
-from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome, Request
 from tests.support.client_wire import AsyncWire, Wire
 
 PATIENCE = Patience("http://server", 10.0, 4.0, 1_000, Backoff(0.1, 1.0))

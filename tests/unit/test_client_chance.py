@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from lakelog import AsyncProducer, Producer
-from lakelog.transport import chance
-from lakelog.transport.asking import Patience, Question, ask, run, run_async
+from lakelog.transport import jitter as chance
 from lakelog.transport.backoff import Backoff
 from lakelog.transport.exchange import Answer, NotSent, Outcome, Request
+from lakelog.transport.retry import Patience, Question, ask, run, run_async
 from tests.support.client_wire import DEADLINE_S, SETTINGS, AsyncWire, Wire, stored
 
 QUESTION = Question("asking", Request("GET", "/"))

@@ -13,18 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog import Consumer, TopicPartition, errors
+from lakelog import Consumer, TopicPartition
 from lakelog.consume.buffer import Buffer
 from lakelog.consume.consumption import Consumption
-from lakelog.consume.held import Held
+from lakelog.consume.effects import Wait
+from lakelog.consume.instance_api import Asked, Wire
+from lakelog.consume.partition_state import Held
+from lakelog.consume.record_run import Rows, find_runs
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord
-from lakelog.consume.steps import Wait
-from lakelog.consume.stretch import Rows, find_runs
-from lakelog.consume.wanted import Manual, Topics
-from lakelog.consume.wire import Asked, Wire
-from lakelog.transport.asking import Heard
+from lakelog.consume.subscription import Manual, Topics
+from lakelog.foundation import errors
 from lakelog.transport.exchange import Answer, NotSent, Outcome, Request
+from lakelog.transport.retry import Heard
 from tests.support.serving import wait_for
 
 MUST = {"bootstrap.servers": "localhost:1", "group.id": "g"}

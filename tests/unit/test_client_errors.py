@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from lakelog import errors
-from lakelog.errors import LakelogError
+from lakelog.foundation import errors
+from lakelog.foundation.errors import LakelogError
 
 ALL = {name: cls for name, cls in vars(errors).items() if inspect.isclass(cls) and issubclass(cls, LakelogError)}
 

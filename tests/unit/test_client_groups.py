@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakelog import Admin, OffsetAndMetadata, OffsetReset, TopicPartition, errors
+from lakelog import Admin, OffsetAndMetadata, OffsetReset, TopicPartition
+from lakelog.foundation import errors
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome, Request
 from tests.support.client_wire import SETTINGS, Wire
 

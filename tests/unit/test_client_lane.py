@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog import errors
-from lakelog.errors import NotAvailable, NotDelivered, OutcomeUnknown, Refused, Said, SharedBatch, UnknownTopic
+from lakelog.foundation import errors
+from lakelog.foundation.errors import (
+    NotAvailable,
+    NotDelivered,
+    OutcomeUnknown,
+    Refused,
+    Said,
+    SharedBatch,
+    UnknownTopic,
+)
 from lakelog.produce import verdict
 from lakelog.produce.batch import NOWHERE, RecordMetadata, Stamp
 from lakelog.produce.lane import MOST_REFUSALS

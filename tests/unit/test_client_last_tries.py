@@ -6,14 +6,15 @@ import asyncio
 
 import pytest
 
-from lakelog import TopicPartition, errors
+from lakelog import TopicPartition
 from lakelog.consume.buffer import Buffer
-from lakelog.consume.failing import is_failure
-from lakelog.consume.held import Held
-from lakelog.consume.knowledge import Knowledge
+from lakelog.consume.consumer_state import Knowledge
+from lakelog.consume.partition_state import Held
+from lakelog.consume.record_failure import is_failure
+from lakelog.consume.record_run import Rows
 from lakelog.consume.settings import ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord
-from lakelog.consume.stretch import Rows
+from lakelog.foundation import errors
 
 MUST = {"bootstrap.servers": "localhost:1", "group.id": "g"}
 ONE = TopicPartition("t", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.errors import Closed, InvalidName, NotAvailable
+from lakelog.foundation.errors import Closed, InvalidName, NotAvailable
 from lakelog.produce.batch import RecordMetadata
 from lakelog.produce.verdict import Later
 from tests.support.client_outbox import Desk

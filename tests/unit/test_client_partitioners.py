@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from delta_log.model.partitioner import PARTITIONERS
-from lakelog.partitioners import HASHES, partitioner_of
+from lakelog.foundation.partitioners import HASHES, partitioner_of
 
 KEYS = [b"", b"a", b"ab", b"abc", b"abcd", b"abcde", b"21", b"foobar", "ä😀".encode(), bytes(range(256)), b"\xff" * 7]
 

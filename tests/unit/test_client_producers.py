@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakelog import RecordMetadata, errors
+from lakelog import RecordMetadata
+from lakelog.foundation import errors
 from lakelog.transport.exchange import Answer, Outcome, Request
 from tests.support.client_kinds import KINDS, Kind
 from tests.support.client_wire import UNREACHABLE, store_all, stored

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from delta_log.records.validation import record_size as served_size
-from lakelog.errors import InvalidRecord, NotSerializable, RecordTooLarge
+from lakelog.foundation.errors import InvalidRecord, NotSerializable, RecordTooLarge
 from lakelog.produce.rows import Row, RowMaker, encode_rows, record_size
 
 LIMIT = 1_048_576

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from lakelog.errors import InvalidSetting
+from lakelog.foundation.errors import InvalidSetting
 from lakelog.produce.compression import compressor_of
 from lakelog.produce.settings import PRODUCER_SETTINGS, ProducerSettings
 from lakelog.topics.settings import ADMIN_SETTINGS, AdminSettings

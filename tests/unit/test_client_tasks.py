@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakelog import AsyncProducer, errors
+from lakelog import AsyncProducer
+from lakelog.foundation import errors
 from lakelog.transport.exchange import Outcome, Request
 from tests.support.client_wire import DEADLINE_S, SETTINGS, AsyncWire, store_all
 

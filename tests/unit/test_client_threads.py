@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from lakelog import Producer, RecordFuture, RecordMetadata, errors
+from lakelog import Producer, RecordFuture, RecordMetadata
+from lakelog.foundation import errors
 from lakelog.transport.exchange import Outcome, Request
 from tests.architecture.project_files import ROOT
 from tests.support.client_wire import DEADLINE_S, SETTINGS, Wire, store_all

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from lakelog import GroupOffsets, OffsetAndMetadata, RecordMetadata, TopicPartition, errors
+from lakelog import GroupOffsets, OffsetAndMetadata, RecordMetadata, TopicPartition
+from lakelog.foundation import errors
 from lakelog.produce.batch import Place
-from lakelog.transactions.questions import Range, Stored, place_records
+from lakelog.transactions.requests import Range, Stored, place_records
 from lakelog.transport.exchange import Answer, AnswerLost, Outcome, Request
 from tests.support.client_kinds import KINDS, Kind
 from tests.support.client_wire import UNREACHABLE

@@ -10,13 +10,13 @@ from delta_log.model import errors as log_errors
 from delta_log.model.errors import LakelogError as LogError
 from ingest_api.formats.decode.record_errors import refuse_records
 from ingest_api.web.errors import Refusal, answer_error, try_again
-from lakelog import errors
-from lakelog.errors import ForeignAnswer
+from lakelog.foundation import errors
+from lakelog.foundation.errors import ForeignAnswer
 from lakelog.produce.batch import NOWHERE, Place
 from lakelog.produce.rows import Row
 from lakelog.produce.verdict import Ahead, Later, Refused, Skipped, Stored, TooLarge, Unknown, Verdict, read_verdict
-from lakelog.transport.answers import read_fault
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent
+from lakelog.transport.server_errors import read_fault
 
 ROWS = [Row(b"0"), Row(b"1", partition=3), Row(b"2", partition=9), Row(b"3", partition=9)]
 

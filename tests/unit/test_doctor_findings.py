@@ -9,7 +9,7 @@ import pytest
 from delta_log.model.clock_tolerance import CLOCK_TOLERANCE_MS
 from delta_log.stores.store_check import Trial
 from jobs.python_choice import asked_python
-from lakelog.commands.doctor_findings import (
+from lakelog.cli.doctor.findings import (
     LEAST_FREE,
     SCARCE,
     Finding,
@@ -21,7 +21,7 @@ from lakelog.commands.doctor_findings import (
     show_lines,
     worst_of,
 )
-from lakelog.commands.doctor_surroundings import decide_java, decide_python, decide_runtime, pinned
+from lakelog.cli.doctor.surroundings import decide_java, decide_python, decide_runtime, pinned
 
 OK, WARNING, FAILED = (Finding("a check", state, "said", "cure") for state in ("ok", "warning", "failed"))
 DEBIAN = 'openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment\n'

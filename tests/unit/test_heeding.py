@@ -11,8 +11,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from lakelog.terminal.heeding import heeding
-from lakelog.terminal.interrupts import noticing
+from lakelog.cli.kit.sigint import heeding
+from lakelog.cli.kit.stop_signals import noticing
 from tests.support.serving import DEADLINE_S, wait_for
 
 #: Longer than anything that is heeded takes, on any machine.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.commands.jobs_schedule import (
+from lakelog.cli.jobs.schedule import (
     JITTER,
     LEASE_MS,
     Misuse,

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from lakelog.terminal.arguments import moment_ms
-from lakelog.terminal.showing import as_time, write_csv, write_json, write_rows, write_table, write_thing
+from lakelog.cli.kit.arguments import moment_ms
+from lakelog.cli.kit.output import as_time, write_csv, write_json, write_rows, write_table, write_thing
 
 NAMES = ["offset", "value"]
 ROWS = [(0, b"tea"), (1, b"\xff\x00"), (2, None), (3, "a\nb\x1b[31m\x7f")]

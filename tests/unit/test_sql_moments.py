@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakelog.commands.sql_moments import At, assign_moments, parse_at
+from lakelog.cli.sql.moments import At, assign_moments, parse_at
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

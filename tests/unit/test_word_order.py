@@ -11,11 +11,11 @@ import pytest
 from jobs import retention
 from jobs.command import build_parser
 from jobs.names import JOBS
-from lakelog import cli
-from lakelog.commands import COMMANDS
-from lakelog.commands import jobs as jobs_command
-from lakelog.commands.jobs_schedule import Order, plan_order
-from lakelog.terminal.grammar import settle
+from lakelog.cli import main as cli
+from lakelog.cli.commands import COMMANDS
+from lakelog.cli.jobs import command as jobs_command
+from lakelog.cli.jobs.schedule import Order, plan_order
+from lakelog.cli.kit.parser import settle
 
 URL = "http://127.0.0.1:1"
 

@@ -1,0 +1,1 @@
+"""The program `lakelog`, command by command, and what its commands share."""

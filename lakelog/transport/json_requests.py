@@ -1,0 +1,49 @@
+"""Questions whose bodies and answers are JSON: what admins ask, whatever it is about. Pure, but for who drives them."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from lakelog.foundation.errors import OutcomeUnknown, Refused
+from lakelog.transport.exchange import Request
+from lakelog.transport.retry import Asking, Declined, Heeded, Patience, Question, ask
+
+T = TypeVar("T")
+
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+class JsonQuestions:
+    """`what` begins a sentence about a question."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+
+    def ask(self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True) -> Asking[Heeded]:
+        """The answer; raises the error that a refusal means."""
+        try:
+            return (yield from self.attempt(what, method, path, body, repeatable=repeatable))
+        except Declined as declined:
+            error = declined.fault.error
+        raise error
+
+    def attempt(
+        self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True
+    ) -> Asking[Heeded]:
+        """The same for who wants to look at a refusal: it raises `Declined`."""
+        request = Request(method, path)
+        if body is not None:
+            try:
+                request = request._replace(headers=_JSON, body=msgspec.json.encode(body))
+            except (UnicodeEncodeError, TypeError, OverflowError) as error:
+                raise Refused(f"{what}: it cannot be written as JSON: {error}") from None
+        return ask(Question(what, request, repeatable), self._patience)
+
+
+def read_answer(what: str, heeded: Heeded, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(heeded.answer.body, type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise OutcomeUnknown(what, f"the answer cannot be read: {error}") from None

@@ -1,0 +1,143 @@
+"""Asking until there is an answer or the time is over.
+
+What is asked next is decided once, in a generator that yields what to do and is sent what became of it; `run` does it
+in a thread, `run_async` in a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator
+from typing import NamedTuple, TypeVar
+
+from lakelog.foundation.errors import LakelogError, NotAvailable, OutcomeUnknown, Unreachable
+from lakelog.transport import jitter as chance
+from lakelog.transport.backoff import Backoff
+from lakelog.transport.exchange import Answer, AnswerLost, AsyncTransport, NotSent, Outcome, Request, Transport
+from lakelog.transport.server_errors import Fault, read_fault
+
+T = TypeVar("T")
+
+
+class Pause(NamedTuple):
+    """Do nothing for so long."""
+
+    seconds: float
+
+
+class Heard(NamedTuple):
+    """What became of a request, or of a pause, and the time now."""
+
+    now: float
+    chance: float
+    outcome: Outcome | None
+
+
+Asking = Generator[Request | Pause, Heard, T]
+
+
+class Patience(NamedTuple):
+    """How long to ask, in all and each time, and how long to wait in between."""
+
+    address: str
+    total_s: float
+    request_s: float
+    retries: int
+    backoff: Backoff
+
+
+class Question(NamedTuple):
+    """`what` begins a sentence about it. `repeatable`: asked twice it does no more than asked once."""
+
+    what: str
+    request: Request
+    repeatable: bool = True
+
+
+class Heeded(NamedTuple):
+    """An answer of 2xx, and whether an attempt before it may have been the one that was done."""
+
+    answer: Answer
+    doubted: bool
+
+
+class Declined(Exception):
+    """A refusal, and whether an attempt before it may have been done all the same."""
+
+    def __init__(self, fault: Fault, *, doubted: bool) -> None:
+        super().__init__(str(fault.error))
+        self.fault, self.doubted = fault, doubted
+
+
+def ask(question: Question, patience: Patience) -> Asking[Heeded]:
+    """An answer of 2xx; raises `Declined` for what no repeat can mend, or else what the last attempt said."""
+    now = (yield Pause(0)).now
+    deadline = now + patience.total_s
+    failures, doubted = 0, False
+    while True:
+        timeout_s = min(patience.request_s, max(0.001, deadline - now))
+        now, chance, outcome = yield question.request._replace(timeout_s=timeout_s)
+        if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
+            return Heeded(outcome, doubted)
+        fault = fault_of(outcome, question.what, patience.address)
+        failures += 1
+        if not fault.again:
+            raise Declined(fault, doubted=doubted)
+        doubted = doubted or fault.unknown
+        pause_s = max(patience.backoff.pause_s(failures, chance), fault.retry_after_s)
+        no_repeat = fault.unknown and not question.repeatable
+        if no_repeat or failures > patience.retries or now + pause_s >= deadline:
+            raise _given_up(question, fault.error, doubted=doubted)
+        now = (yield Pause(pause_s)).now
+
+
+def run(asking: Asking[T], transport: Transport, *, sleep: Callable[[float], object] = time.sleep) -> T:
+    try:
+        step = next(asking)
+        while True:
+            outcome = None
+            if isinstance(step, Request):
+                outcome = transport.send(step)
+            elif step.seconds:
+                sleep(step.seconds)
+            step = asking.send(Heard(time.monotonic(), chance.draw(), outcome))
+    except StopIteration as end:
+        return end.value
+
+
+async def run_async(asking: Asking[T], transport: AsyncTransport) -> T:
+    try:
+        step = next(asking)
+        while True:
+            outcome = None
+            if isinstance(step, Request):
+                outcome = await transport.send(step)
+            elif step.seconds:
+                await asyncio.sleep(step.seconds)
+            step = asking.send(Heard(time.monotonic(), chance.draw(), outcome))
+    except StopIteration as end:
+        return end.value
+
+
+def fault_of(outcome: Outcome | None, what: str, address: str) -> Fault:
+    match outcome:
+        case Answer():
+            return read_fault(outcome, what)
+        case NotSent(why):
+            return Fault(Unreachable(address, why), again=True)
+        case AnswerLost(why):
+            return Fault(OutcomeUnknown(what, f"{address} gave no whole answer: {why}"), again=True)
+        case None:
+            raise AssertionError("a request was answered with nothing")
+
+
+def _given_up(question: Question, last: LakelogError, *, doubted: bool) -> LakelogError:
+    """A GET changes nothing, so of what was only asked nothing is unknown."""
+    if question.request.method == "GET":
+        return (
+            NotAvailable(f"{question.what}: {last.why}", said=last.said) if isinstance(last, OutcomeUnknown) else last
+        )
+    if doubted and isinstance(last, NotAvailable):
+        return OutcomeUnknown(question.what, last, said=last.said)
+    return last
