@@ -20,7 +20,7 @@ from benchmarks.rows import Param, Row, Target, beside, judge, over_turns
 from benchmarks.sizes import Size
 from delta_log.model.schema import ROW_GROUP
 from delta_log.model.topic_config import ParquetCodec
-from jobs import compaction
+from jobs.tables import compaction
 
 ENGINES: Final = ("local", "spark")
 KERNEL: Final = Target("ratio", ">=", 0.6)

@@ -15,7 +15,7 @@ from benchmarks.processes import MB, run_fresh
 from benchmarks.records import make_records
 from benchmarks.rows import Param, Row, Target, beside, judge, over_turns
 from benchmarks.sizes import Size
-from jobs import key_compaction
+from jobs.tables import key_compaction
 
 RATE: Final = Target("value", ">=", 10.0)
 

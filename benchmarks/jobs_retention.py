@@ -21,7 +21,7 @@ from benchmarks.jobs_tables import (
 from benchmarks.rows import Row, Target, beside, judge, over_turns
 from benchmarks.sizes import Size
 from delta_log.model.types import DataFile
-from jobs import retention
+from jobs.tables import retention
 
 SECONDS: Final = Target("value", "<=", 10.0)
 _RECORDS: Final = 1_000

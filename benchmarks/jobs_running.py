@@ -54,7 +54,7 @@ def spark_session(place: Path) -> Generator[Any]:
 
 def start_session(place: Path) -> Any:
     """A new one. What its JVM has to say, which is much, goes to a file, and is told where it does not start."""
-    from jobs.session import build_session  # noqa: PLC0415
+    from jobs.spark.session import build_session  # noqa: PLC0415
 
     log, ours = place / "spark.log", os.dup(2)
     with log.open("wb") as file:

@@ -1,46 +1,10 @@
-"""Checkpoint: where 100 commits were made since the last, put the state aside, so that tables open quickly.
-
-It deletes nothing. It keeps servers out while it works, and is refused where one is in: what names the newest
-checkpoint must never go back, and that only one process at a time can see to. A server writes checkpoints by itself.
-"""
-
-from __future__ import annotations
+"""The job `checkpoint` by its public name, and for `python -m jobs.checkpoint`."""
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Final
 
-from delta_log.maintenance.jobs_api import TopicMaintenance
-from delta_log.runtime.clock import wall_clock_ms
-from delta_log.runtime.syscalls import Probe, no_probe
-from jobs.command import Job, Run, run_job
+from jobs.tables.checkpoint import JOB, main
 
 __all__ = ["JOB", "main"]
-
-
-def main(
-    argv: Sequence[str] | None = None, *, clock_ms: Callable[[], int] = wall_clock_ms, probe: Probe = no_probe
-) -> int:
-    return run_job(JOB, argv, clock_ms=clock_ms, probe=probe)
-
-
-def _work(run: Run, topic: TopicMaintenance) -> None:
-    due = topic.is_checkpoint_due
-    if due:
-        run.say([f"topic {topic.name}", f"write a checkpoint of version {topic.version}"])
-    if due and not run.dry_run:
-        topic.write_checkpoint()
-    run.tell(topic.name, {"checkpoints": int(due)})
-
-
-JOB: Final = Job(
-    "checkpoint",
-    "Write checkpoints where they are due, for a root without a running server.",
-    _work,
-    {"checkpoints": "1 where a checkpoint was due"},
-    alone=True,
-    spark=False,
-)
 
 if __name__ == "__main__":
     sys.exit(main())

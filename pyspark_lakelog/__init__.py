@@ -10,8 +10,8 @@ installed without what jobs need there is nothing here, which must not break the
 # pyright: reportUnusedImport=false
 
 try:
-    from jobs.dead_letter import dead_letter
-    from jobs.python_choice import session
+    from jobs.consume.dead_letter_column import dead_letter
+    from jobs.source.registered_session import session
     from jobs.source.source import LakelogSource as DefaultSource
     from jobs.source.source import register
     from jobs.sql import register_topics

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from marked_page import keep_current, put_between
 
-from jobs.command import Job
-from jobs.names import JOBS
-from jobs.stream_command import StreamJob
+from jobs.foundation.registry import JOBS
+from jobs.runner.stream_job import StreamJob
+from jobs.runner.table_job import Job
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "jobs.md"
 #: Of these the default is not the same everywhere.

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from jobs.source.options import ReadOptions
 from jobs.source.planning import check_named, check_times_found, plan_spans, resolve, times_wanted
 from jobs.source.positions import Limit, Positions, Range, TopicPartition
-from jobs.source.reading import SliceReading, Task
+from jobs.source.readers import SliceReading, Task
 from jobs.source.slices import warn_of
 
 

@@ -16,10 +16,10 @@ import httpx
 import pyarrow as pa
 
 from delta_log.fetch.fetch_result import between
-from jobs.source.asking import ARROW, BROKEN_OFF, Asking, NotNow
 from jobs.source.errors import NotReadable
 from jobs.source.planning import TopicView
 from jobs.source.positions import Range
+from jobs.source.rest_client import ARROW, BROKEN_OFF, Asking, NotNow
 
 _NDJSON: Final = "application/x-ndjson"
 _RECORDS: Final = 1_000_000

@@ -11,8 +11,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from jobs.source.errors import SourceError
 from jobs.source.options import WriteOptions
-from jobs.source.promptness import Prompt
 from jobs.source.staging import Staged, Version, decide, give_up, stage
+from jobs.source.worker_latency import Prompt
 
 #: What Spark tells the tasks of a stream's batch. The id of the query is that in its checkpoint.
 _QUERY: Final = "sql.streaming.queryId"

@@ -107,7 +107,7 @@ class SliceReader:
                     self._position = max(self._position, got.next_offset)
 
     def _read_served(self, url: str) -> Iterator[pa.RecordBatch]:
-        from jobs.source.asking import OutOfRange  # noqa: PLC0415 - most slices are read from files alone
+        from jobs.source.rest_client import OutOfRange  # noqa: PLC0415 - most slices are read from files alone
         from jobs.source.server import Server  # noqa: PLC0415 - likewise
 
         with closing(Server(url, self._patience_ms)) as server:

@@ -15,12 +15,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from jobs.python_choice import use_this_python
 from jobs.source.columns import check_schema, spark_schema
 from jobs.source.declared import BATCH, STREAM
 from jobs.source.errors import InvalidOption, SourceError
 from jobs.source.options import ReadOptions, notes_on, parse_options, parse_write_options, wants_headers
-from jobs.versions import check_spark
+from jobs.spark.python_choice import use_this_python
+from jobs.spark.versions import check_spark
 
 _LOG: Final = logging.getLogger(__name__)
 #: What Spark adds to the options where a table is created, and nowhere else.

@@ -34,7 +34,7 @@ from jobs.source.planning import (
     times_wanted,
 )
 from jobs.source.positions import Positions, Range, TopicPartition, from_json, to_json
-from jobs.source.reading import SliceReading, Task
+from jobs.source.readers import SliceReading, Task
 from jobs.source.slices import warn_of
 
 #: No topic has an empty name. It is only ever a start, so no checkpoint has it.

@@ -15,7 +15,7 @@ from delta_log.delta.topic_commits import DELETED, EXPORTED
 from delta_log.maintenance.lease_holder import Leases
 from delta_log.model.lost_ranges import LOST
 from delta_log.model.schema import FILE_SCHEMA, PRODUCERS_SCHEMA, delta_schema
-from jobs import key_compaction
+from jobs.tables import key_compaction
 from lakelog.cli.jobs.schedule import lease_name
 from tests.architecture.project_files import ROOT
 from tests.support.keyed_rows import READERS, reader

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from delta_log.maintenance.jobs_api import Maintenance
-from jobs import audit, key_compaction
+from jobs.tables import audit, key_compaction
 from tests.support.job_stage import TOPIC, by_delta_rs, by_http, finish, let_time_pass, now_ms, run_job, start_job
 from tests.support.keyed_stage import KeyedWriter, check_compacted, check_compacted_so_far, create_compacted, marks
 from tests.support.serving import Server, serving, wait_for

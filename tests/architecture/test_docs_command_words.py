@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobs.names import JOBS
+from jobs.foundation.registry import JOBS
 from lakelog.cli import main as cli
 from lakelog.cli.commands import COMMANDS
 from lakelog.cli.jobs import command as jobs_command

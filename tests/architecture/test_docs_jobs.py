@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
+import sys
 from dataclasses import fields, replace
 from importlib import import_module
 from types import ModuleType
 
 import pytest
 
-from jobs.command import Job
-from jobs.names import JOBS
-from jobs.outcome import Exit, Summary
-from jobs.stream_command import StreamJob
+from jobs.foundation.registry import JOBS
+from jobs.foundation.result import Exit, Summary
+from jobs.runner.stream_job import StreamJob
+from jobs.runner.table_job import Job
 from tests.architecture.project_files import ROOT, load_tool
 
 PAGE = (ROOT / "docs" / "reference" / "jobs.md").read_text(encoding="utf-8")
@@ -84,3 +86,12 @@ def test_every_job_has_a_section_and_a_module_of_its_name():
     for name in JOBS:
         assert the_job(name).name == name
         assert callable(import_module(f"jobs.{name}").main)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_is_run_by_python_under_its_name(name: str):
+    ended = subprocess.run(
+        [sys.executable, "-m", f"jobs.{name}", "--help"], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(f"usage: python -m jobs.{name} ")

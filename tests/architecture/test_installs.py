@@ -6,7 +6,7 @@ from importlib.metadata import version
 from itertools import chain
 
 import lakelog
-from jobs.session import DELTA_JARS
+from jobs.spark.session import DELTA_JARS
 from lakelog.cli.commands import COMMANDS
 from lakelog.cli.kit.parser import commands_of
 from tests.architecture.project_files import ROOT

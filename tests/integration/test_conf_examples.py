@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from delta_log import Log, Record, Settings
-from jobs.names import JOBS
+from jobs.foundation.registry import JOBS
 from tests.architecture.project_files import ROOT
 from tests.architecture.test_installs import EXTRAS
 from tests.support.serving import environment, serving

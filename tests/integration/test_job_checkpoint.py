@@ -10,7 +10,7 @@ import pytest
 
 from delta_log import Log, Record, Settings
 from delta_log.maintenance.jobs_api import Maintenance
-from jobs import checkpoint
+from jobs.tables import checkpoint
 from tests.support.job_stage import TOPIC, by_delta_rs, finish, forget_checkpoints, start_job
 
 QUIET = Settings(upkeep=False)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from delta_log import Log, Record
-from jobs import consume
+from jobs.consume import job as consume
 from tests.support.serving import Server, serving
 
 FUNCTIONS = "tests.support.consume_functions"

@@ -10,10 +10,10 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from jobs.groups import Fenced, Groups
-from jobs.membership import Member, Share
+from jobs.consume.batch_transactions import Transactions
+from jobs.groups.group_client import Fenced, Groups
+from jobs.groups.group_member import Member, Share
 from jobs.source.positions import TopicPartition
-from jobs.transacting import Transactions
 from tests.support.serving import Server, serving, wait_for
 
 TOPIC = "orders"

@@ -19,14 +19,14 @@ import pytest
 from delta_log import Log, Settings
 from delta_log.model.errors import InvalidRequest, NotARoot, NotAvailable, RootInUse
 from delta_log.root.root import as_root, read_topic_defaults
-from jobs import retention
-from jobs.addresses import client_options
-from jobs.groups import Groups
-from jobs.reaching import check_url, reached
+from jobs.foundation.addresses import client_options
+from jobs.groups.group_client import Groups
+from jobs.runner.server_connection import check_url, reached
 from jobs.source.options import parse_options, parse_write_options
 from jobs.source.positions import Range, TopicPartition
 from jobs.source.server import Numbered, Server
 from jobs.source.values import parse_url
+from jobs.tables import retention
 from tests.architecture.project_files import ROOT
 from tests.support.nobody import run_as_nobody
 from tests.support.serving import environment, wait_for
@@ -34,7 +34,7 @@ from tests.support.serving import environment, wait_for
 DEFAULTS = {"retention.ms": 5000, "cleanup.policy": "compact", "file.delete.delay.ms": 7}
 HOLDS = """
 import sys, time
-from jobs.reaching import reached
+from jobs.runner.server_connection import reached
 with reached(sys.argv[1], None) as url:
     print(url, flush=True)
     time.sleep(100)
@@ -205,7 +205,7 @@ def test_what_cannot_be_reached_is_refused_in_a_sentence(tmp_path: Path, monkeyp
         pass
     with pytest.raises(NotARoot), reached(str(tmp_path), None):
         pass
-    monkeypatch.setattr("jobs.reaching._PARTS", ("lakelog", "a_part_that_is_not_there"))
+    monkeypatch.setattr("jobs.runner.server_connection._PARTS", ("lakelog", "a_part_that_is_not_there"))
     with pytest.raises(NotAvailable, match=r"lakelog\[server\] brings: a_part_that_is_not_there"), reached("x", None):
         pass
 

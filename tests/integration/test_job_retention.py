@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from jobs import retention
+from jobs.tables import retention
 from lakelog import Admin
 from tests.support.job_stage import DAY, by_delta_rs, now_ms
 from tests.support.serving import Server, serving, wait_for

@@ -12,7 +12,7 @@ import pytest
 from delta_log import Log, Record, Settings
 from delta_log.maintenance.jobs_api import Maintenance
 from delta_log.model.errors import RootInUse
-from jobs import vacuum
+from jobs.tables import vacuum
 from tests.support.job_stage import DAY, TOPIC, by_delta_rs, finish, forget_checkpoints, now_ms, start_job
 
 QUIET = Settings(upkeep=False)

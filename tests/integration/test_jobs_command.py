@@ -17,7 +17,7 @@ import pytest
 from delta_log import Log, LogReader, Record, Settings
 from delta_log.maintenance.lease_holder import Grip, Leases
 from delta_log.maintenance.leases import Lease
-from jobs.names import JOBS
+from jobs.foundation.registry import JOBS
 from lakelog.cli.jobs.schedule import LEASE_MS, lease_name
 from lakelog.cli.main import main
 from tests.architecture.project_files import ROOT

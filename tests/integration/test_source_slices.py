@@ -17,10 +17,10 @@ import pytest
 from delta_log import Log, Record, Settings
 from delta_log.model.errors import TopicClosed
 from jobs.source.errors import DataLoss, NotReadable
-from jobs.source.ground import Ground
 from jobs.source.options import BATCH, ReadOptions, parse_options
 from jobs.source.planning import Slice, Span
 from jobs.source.positions import TopicPartition
+from jobs.source.record_source import Ground
 from jobs.source.slices import SliceReader
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.serving import serving

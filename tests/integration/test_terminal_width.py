@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from jobs import progress as jobs_progress
+from jobs.foundation import progress as jobs_progress
 from lakelog.cli.kit.progress import Progress, show_progress
 from lakelog.cli.kit.verbs import Watching
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.session import build_session
+from jobs.spark.session import build_session
 from tests.architecture.project_files import ROOT
 from tests.support.serving import serving
 from tests.support.source_stage import Stage

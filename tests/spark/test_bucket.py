@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from delta_log.model.store_location import show_options
 from delta_log.stores.place_arguments import OPTIONS_VARIABLE
-from jobs import audit, compaction, consume, key_compaction
+from jobs.consume import job as consume
 from jobs.source.source import register
+from jobs.tables import audit, compaction, key_compaction
 from tests.support import consume_functions as functions
 from tests.support.s3_server import S3Server, as_options
 from tests.support.serving import serving

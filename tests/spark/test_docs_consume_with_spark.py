@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import consume
+from jobs.consume import job as consume
 from tests.architecture.project_files import ROOT
 from tests.support.serving import serving
 from tests.support.source_stage import Stage

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from delta_log.maintenance.jobs_api import Maintenance
-from jobs import audit, compaction
+from jobs.tables import audit, compaction
 from tests.support.job_stage import (
     DAY,
     TOPIC,

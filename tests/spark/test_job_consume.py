@@ -18,7 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from consumer_groups.model.dead_letter import dead_letter_topic
-from jobs import consume, membership
+from jobs.consume import job as consume
+from jobs.groups import group_member as membership
 from lakelog import Consumer
 from tests.support import consume_functions as functions
 from tests.support.serving import serving, wait_for

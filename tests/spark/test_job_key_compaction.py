@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from delta_log.maintenance.compaction.superseded import SiftOrder, gather, spread
 from delta_log.maintenance.jobs_api import Maintenance
-from jobs import audit, key_compaction
-from jobs.engine import SparkEngine
+from jobs.spark.engine import SparkEngine
+from jobs.tables import audit, key_compaction
 from tests.support.job_stage import TOPIC, by_delta_rs, by_http, by_spark, finish, let_time_pass, start_job
 from tests.support.keyed_stage import KeyedWriter, check_compacted, check_compacted_so_far, create_compacted, marks
 from tests.support.serving import Server, serving

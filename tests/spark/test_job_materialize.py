@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs.materializing import running
+from jobs.materialize import run as running
 from tests.support.materializing import FailsAt, Output, materialize
 from tests.support.source_stage import Stage, writing_on
 

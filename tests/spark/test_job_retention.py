@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import retention
+from jobs.tables import retention
 from tests.support.job_stage import (
     DAY,
     TOPIC,

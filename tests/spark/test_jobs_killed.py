@@ -14,7 +14,8 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import consume, materialize
+from jobs.consume import job as consume
+from jobs.materialize import job as materialize
 from tests.spark.test_job_consume import FUNCTIONS, forget_members, next_offsets
 from tests.spark.test_job_materialize import Source, as_table
 from tests.support.materializing import Output

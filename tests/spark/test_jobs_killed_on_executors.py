@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from delta_log.maintenance.compaction.superseded import gather
 from delta_log.maintenance.jobs_api import Maintenance
 from delta_log.runtime.syscalls import Probe, no_probe
-from jobs import compaction, key_compaction, retention
+from jobs.tables import compaction, key_compaction, retention
 from tests.support.executor_fates import Fate, Fated
 from tests.support.job_stage import TOPIC, by_delta_rs
 from tests.support.job_topics import InTurn, Topic, check_everywhere, fold_days_ago, later_ms, make_topics

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from delta_log import Log, Record, Settings
 from delta_log.fetch.sql import read_table
-from jobs import consume, materialize
-from jobs.reaching import reached
+from jobs.consume import job as consume
+from jobs.materialize import job as materialize
+from jobs.runner.server_connection import reached
 from jobs.source.source import register
 
 FUNCTIONS = "tests.support.consume_functions"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from delta_log import Log, Record, Settings
-from jobs.gateway import GONE
+from jobs.spark.jvm import GONE
 from tests.support.job_stage import let_time_pass
 from tests.support.serving import environment, java
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from threading import Thread
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from jobs.names import JOBS
+from jobs.foundation.registry import JOBS
 from lakelog.cli.jobs.command import _call
 from lakelog.cli.jobs.running import Scheduler, Stopping
 from lakelog.cli.jobs.schedule import plan_order

@@ -20,7 +20,9 @@ from typing import Any, Self
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import audit, compaction, consume, key_compaction, materialize
+from jobs.consume import job as consume
+from jobs.materialize import job as materialize
+from jobs.tables import audit, compaction, key_compaction
 from lakelog import Producer
 from tests.architecture.project_files import ROOT
 from tests.support import consume_functions as functions

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from delta_log import Log, LogReader, Record, Settings
 from delta_log.delta.write_checkpoint import write_checkpoint
 from delta_log.maintenance.history import clean_history
-from jobs import key_compaction
 from jobs.source.source import register
+from jobs.tables import key_compaction
 from tests.support.streams import ended
 
 SKIP = {"skipChangeCommits": "true"}

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
 from pyspark.sql.types import StructType
 
-from jobs.materializing.columns import RAW, fields_of
-from jobs.materializing.decoding import Wire, open_decoder
-from jobs.materializing.newest import is_newer, newest_rows
-from jobs.materializing.parsing import How, bad_rows, good_rows, parsed
-from jobs.materializing.schemas import as_sample, infer, parse_schema
+from jobs.materialize.columns import RAW, fields_of
+from jobs.materialize.decoding import Wire, open_decoder
+from jobs.materialize.latest_per_key import is_newer, newest_rows
+from jobs.materialize.parsing import How, bad_rows, good_rows, parsed
+from jobs.materialize.schemas import as_sample, infer, parse_schema
 from jobs.source.columns import spark_schema
 from tests.support.descriptors import descriptor_set
 

@@ -31,14 +31,14 @@ SPARK_SCHEMA = "partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, v
 STARTS = """
 import sys
 from pathlib import Path
-from jobs.session import build_session
+from jobs.spark.session import build_session
 build_session("new here", master="local[1]", cache_dir=Path(sys.argv[1])).stop()
 """
 TRIES = """
 import sys
 from pathlib import Path
 from delta_log.model.errors import NotAvailable
-from jobs.session import build_session
+from jobs.spark.session import build_session
 try:
     build_session("nowhere", master="local[1]", cache_dir=Path(sys.argv[1]), extra={"spark.jars.packages": sys.argv[2]})
 except NotAvailable as error:

@@ -85,7 +85,7 @@ def consume(body: bytes) -> bool:
 
 def fetch(body: bytes) -> bool:
     """What Spark's source does with an answer to a read."""
-    from jobs.source.asking import _records_of
+    from jobs.source.rest_client import _records_of
 
     try:
         for batch in _records_of(BytesIO(body)):

@@ -11,8 +11,9 @@ import sys
 import threading
 from collections.abc import Callable
 
-from jobs import consume, materialize
-from jobs.session import build_session
+from jobs.consume import job as consume
+from jobs.materialize import job as materialize
+from jobs.spark.session import build_session
 from tests.support.copying import GROUP, SOURCE, TARGET
 
 FUNCTION = "tests.support.consume_functions.bill"

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from delta_log.runtime.syscalls import Probe
-from jobs.consume import JOB
-from jobs.consuming import consume
-from jobs.functions import load_function
-from jobs.membership import Share
+from jobs.consume.batch_transactions import Transactions
+from jobs.consume.job import JOB
+from jobs.consume.member_loop import consume
+from jobs.consume.user_functions import load_function
+from jobs.groups.group_member import Share
+from jobs.runner.stream_job import StreamRun, run_stream_job
 from jobs.source.positions import Positions
-from jobs.stream_command import StreamRun, run_stream_job
-from jobs.transacting import Transactions
 
 
 class Hasty(Transactions):

@@ -10,7 +10,7 @@ from typing import Any
 
 from delta_log import Log, Record, Settings
 from delta_log.maintenance.jobs_api import Maintenance
-from jobs import audit
+from jobs.tables import audit
 from lakelog import Producer
 from tests.support.job_stage import (
     DAY,

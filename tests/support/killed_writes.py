@@ -21,8 +21,8 @@ import httpx
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.session import build_session
 from jobs.source.source import register
+from jobs.spark.session import build_session
 from tests.support.processes import command, descendants, parents
 from tests.support.serving import wait_for
 

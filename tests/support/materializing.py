@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.materialize import main
+from jobs.materialize.job import main
 from tests.support.source_stage import Stage
 
 

@@ -183,7 +183,7 @@ def _run(number: int, job: Standing) -> None:
 
 
 def main() -> None:
-    from jobs.session import build_session
+    from jobs.spark.session import build_session
 
     jobs = [Standing(*each, fate=fate and Fate(**fate)) for *each, fate in json.load(sys.stdin)]
     # A worker that stands has a core; one that died is followed by another, as on a cluster.

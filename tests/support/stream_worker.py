@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Final
 
-import jobs.names
-from jobs.stream_command import StreamJob, StreamRun, run_stream_job
+import jobs.foundation.registry
+from jobs.runner.stream_job import StreamJob, StreamRun, run_stream_job
 from lakelog.cli.main import main
 
 NAME: Final = "idle"
@@ -37,7 +37,7 @@ def start(server: str, *every: str) -> int:
     module = ModuleType(f"jobs.{NAME}")
     vars(module).update(JOB=JOB, main=run)
     sys.modules[module.__name__] = module
-    jobs.names.JOBS = (*jobs.names.JOBS, NAME)
+    jobs.foundation.registry.JOBS = (*jobs.foundation.registry.JOBS, NAME)
     repeated = ["--every", *every] if every else []
     return main(["jobs", "run", NAME, "--server", server, "--all", *repeated])
 

@@ -22,7 +22,7 @@ from delta_log.model.schema import FILE_SCHEMA
 from delta_log.model.topic_config import ParquetCodec
 from delta_log.model.types import DataFile
 from delta_log.stores import LocalStore
-from jobs import audit
+from jobs.tables import audit
 from tests.support.job_stage import let_time_pass, now_ms
 from tests.support.tables import a_file
 

@@ -8,7 +8,7 @@ import pytest
 
 from delta_log.model.clock_tolerance import CLOCK_TOLERANCE_MS
 from delta_log.stores.store_check import Trial
-from jobs.python_choice import asked_python
+from jobs.spark.python_choice import asked_python
 from lakelog.cli.doctor.findings import (
     LEAST_FREE,
     SCARCE,

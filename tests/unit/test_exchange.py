@@ -8,9 +8,9 @@ from unittest import mock
 
 import pytest
 
-from jobs import exchange
-from jobs.engine import LocalEngine
-from jobs.exchange import exchange_in_threads
+from jobs.spark import shuffle as exchange
+from jobs.spark.engine import LocalEngine
+from jobs.spark.shuffle import exchange_in_threads
 
 
 def spread(work: int) -> Iterator[tuple[int, bytes]]:

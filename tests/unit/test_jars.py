@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.jars import absent_jars, cache_folder, fetched_by_one, jar_folder
+from jobs.spark.jars import absent_jars, cache_folder, fetched_by_one, jar_folder
 
 JARS = ("org.one:a_2.13:1.0", "org.one:b:2.0")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.java import trouble_of_java
+from jobs.spark.java import trouble_of_java
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PythonException
 
 from delta_log.model.errors import InvalidRequest
-from jobs.causes import Raised, blamed, cause_of, in_words, plainly, why_not_begun
-from jobs.gateway import SparkGone, has_java_ended
-from jobs.outcome import Unfinished
+from jobs.consume.blame import Raised, blamed, plainly
+from jobs.foundation.result import Unfinished
 from jobs.source.errors import NotReadable
+from jobs.spark.failure_causes import cause_of, in_words, why_not_begun
+from jobs.spark.jvm import SparkGone, has_java_ended
 
 TRACE = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.cutting import (
+from jobs.consume.bisection import (
     Course,
     GiveUp,
     NoWitness,

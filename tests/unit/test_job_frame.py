@@ -25,14 +25,14 @@ from delta_log.model.errors import (
 )
 from delta_log.model.file_bin import Bin
 from delta_log.model.types import DataFile
-from jobs import checkpoint, compaction, key_compaction, retention, vacuum
-from jobs.causes import blamed
-from jobs.command import milliseconds
-from jobs.compaction import plan_tasks
-from jobs.engine import LocalEngine, open_engine
-from jobs.frame import say
-from jobs.outcome import Exit, Summary, Unfinished, decide_exit, one_sentence
-from jobs.progress import Progress
+from jobs.consume.blame import blamed
+from jobs.foundation.progress import Progress
+from jobs.foundation.result import Exit, Summary, Unfinished, decide_exit, one_sentence
+from jobs.runner.job_main import say
+from jobs.runner.table_job import milliseconds
+from jobs.spark.engine import LocalEngine, open_engine
+from jobs.tables import checkpoint, compaction, key_compaction, retention, vacuum
+from jobs.tables.compaction import plan_tasks
 from tests.architecture.project_files import ROOT
 from tests.support.job_stage import DAY, let_time_pass, now_ms
 from tests.support.nobody import run_as_nobody
@@ -162,7 +162,7 @@ def test_an_engine_tells_what_went_wrong_and_ends():
 
 
 def test_spark_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
-    import jobs.engine as engines
+    import jobs.spark.engine as engines
 
     def broken(*_: object) -> None:
         raise RuntimeError("Java gateway process exited\n  trace")

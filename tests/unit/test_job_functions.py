@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from delta_log.model.errors import InvalidRequest
-from jobs.functions import load_function
+from jobs.consume.user_functions import load_function
 
 MODULE = """
 import functools

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.letters import GivenUp, Letter, Origin, cut, stretches
+from jobs.groups.dead_letters import GivenUp, Letter, Origin, cut, stretches
 from jobs.source.positions import TopicPartition
 
 PLACES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 3000)))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from jobs.own_session import OpenSession, Sessions
+from jobs.spark.shared_session import OpenSession, Sessions
 
 
 class Spark:

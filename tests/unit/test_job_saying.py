@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.groups import Groups
-from jobs.materializing.batches import GroupOffsets
+from jobs.groups.group_client import Groups
+from jobs.materialize.batches import GroupOffsets
 
 
 def test_a_query_whose_warnings_have_no_room_goes_on(monkeypatch: pytest.MonkeyPatch):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from delta_log.model.errors import NotAvailable
+from jobs.groups.start_offsets import Start, count_offsets, find_ends, find_progress, owed, plan_starts, show_starts
 from jobs.source.positions import Range, TopicPartition
-from jobs.starts import Start, count_offsets, find_ends, find_progress, owed, plan_starts, show_starts
 
 A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 RANGES = {A: Range(2, 10), B: Range(2, 10), C: Range(0, 0)}

@@ -18,10 +18,10 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from delta_log.model.errors import InvalidRequest
-from jobs.materializing.avro import AvroDecoder
-from jobs.materializing.decoding import Unparseable, Wire, decode_all, open_decoder
-from jobs.materializing.protobuf import ProtobufDecoder
-from jobs.materializing.reasons import explain_json
+from jobs.materialize.avro import AvroDecoder
+from jobs.materialize.decoding import Unparseable, Wire, decode_all, open_decoder
+from jobs.materialize.parse_errors import explain_json
+from jobs.materialize.protobuf import ProtobufDecoder
 from tests.support.descriptors import descriptor_set
 
 AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

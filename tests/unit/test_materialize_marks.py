@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.letters import Letter, Origin, as_rows, origin_of, without_value
-from jobs.materializing.letters import Seen, bookmark
-from jobs.materializing.marks import Mark, find_mark, sink_of
+from jobs.groups.dead_letters import Letter, Origin, as_rows, origin_of, without_value
+from jobs.materialize.commit_marks import Mark, find_mark, sink_of
+from jobs.materialize.dead_letter_bookmark import Seen, bookmark
 
 SINK = sink_of("c", "orders")
 POSITIONS = st.dictionaries(st.integers(0, 20), st.integers(0, 2**63 - 1))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.source.promptness import Prompt, acknowledge
+from jobs.source.worker_latency import Prompt, acknowledge
 
 #: Where in Linux's `struct tcp_info` the number of segments stands that nobody has acknowledged yet.
 UNACKNOWLEDGED = 24

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jobs.session import plan_settings
+from jobs.spark.session import plan_settings
 
 
 def test_jars_are_kept_below_the_cache_folder():

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from delta_log.model.errors import NotAvailable
-from jobs import consume, materialize
-from jobs.versions import check_spark, is_too_old
+from jobs.consume import job as consume
+from jobs.materialize import job as materialize
+from jobs.spark.versions import check_spark, is_too_old
 
 
 @pytest.mark.parametrize(

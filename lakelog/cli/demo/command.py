@@ -26,7 +26,7 @@ from lakelog.cli.kit.exit_codes import NOT_NOW, Failure
 from lakelog.cli.kit.output import as_json
 
 if TYPE_CHECKING:
-    from jobs.reaching import OwnServer
+    from jobs.runner.server_connection import OwnServer
     from lakelog.cli.demo.load import Load
 
 #: A directory in memory, on systems that have one.
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from jobs.reaching import plan_command, running_server
+    from jobs.runner.server_connection import plan_command, running_server
     from lakelog.cli.demo.load import Load
 
     # What the clients would warn of, the demo says itself.

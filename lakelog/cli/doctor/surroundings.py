@@ -89,10 +89,10 @@ def examine_spark(*, needed: bool) -> list[Finding]:
     """What is missing is a failure only where it is needed; jobs with `--engine local` need none of it."""
     runtime = os.environ.get("DATABRICKS_RUNTIME_VERSION")
     if runtime:
-        from jobs.versions import find_spark
+        from jobs.spark.versions import find_spark
 
         return [decide_runtime(runtime, find_spark())]
-    from jobs.java import ask_java
+    from jobs.spark.java import ask_java
 
     packages = _examine_pyspark(needed)
     there = [_examine_python(), _examine_jars()] if packages.state == "ok" else []
@@ -101,7 +101,7 @@ def examine_spark(*, needed: bool) -> list[Finding]:
 
 def decide_runtime(runtime: str, spark: str | None) -> Finding:
     """`spark` is the version of the one that a cluster brings; None where nobody says it."""
-    from jobs.versions import OLDEST, is_too_old
+    from jobs.spark.versions import OLDEST, is_too_old
 
     said = f"the cluster brings it, with Databricks Runtime {runtime}{f': {spark}' if spark else ''}"
     if spark is None or not is_too_old(spark):
@@ -113,7 +113,7 @@ def decide_runtime(runtime: str, spark: str | None) -> Finding:
 
 def decide_java(said: str | None, *, needed: bool) -> Finding:
     """`said` is what `java -version` says; None where there is no Java."""
-    from jobs.java import CURE, java_version, trouble_of_java
+    from jobs.spark.java import CURE, java_version, trouble_of_java
 
     trouble = trouble_of_java(said, os.environ.get("JAVA_HOME"))
     if trouble is None:
@@ -132,7 +132,7 @@ def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - what the whole 
 
 def _examine_python() -> Finding:
     """Jobs choose theirs themselves; who starts a session by hand has what the environment says."""
-    from jobs.python_choice import asked_python
+    from jobs.spark.python_choice import asked_python
 
     asked = asked_python(os.environ)
     found = shutil.which(asked)
@@ -167,7 +167,7 @@ def decide_python(asked: str, found: str | None, *, knows: bool) -> Finding:
 
 def _examine_jars() -> Finding:
     """Spark's resolver keeps them under these names once it has fetched them."""
-    from jobs.jars import absent_jars, cache_folder, jar_folder
+    from jobs.spark.jars import absent_jars, cache_folder, jar_folder
 
     ivy = cache_folder() / "ivy"
     folder, absent = jar_folder(ivy), absent_jars(ivy)

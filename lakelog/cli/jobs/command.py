@@ -68,14 +68,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def options(names: Sequence[str] | None = None) -> Options:
     """The options of jobs, all of them unless some are named, and the two that are ours."""
-    from jobs.names import JOBS
+    from jobs.foundation.registry import JOBS
 
     theirs = [options_of(parser_of(name)) for name in (JOBS if names is None else names)]
     return dict(ChainMap({EVERY[0].split()[0]: True, OUTPUT[0].split()[0]: True}, *map(dict, theirs)))
 
 
 def run(args: argparse.Namespace) -> int:
-    from jobs.names import JOBS
+    from jobs.foundation.registry import JOBS
     from lakelog.cli.jobs.schedule import Misuse, plan_order
 
     words: list[str] = args.words
@@ -125,7 +125,7 @@ def _run(order: Order) -> int:
 
 
 def _seconds(text: str | None) -> float | None:
-    from jobs.frame import milliseconds
+    from jobs.runner.job_main import milliseconds
 
     if text is None:
         return None
@@ -139,7 +139,7 @@ def _seconds(text: str | None) -> float | None:
 
 def _call(name: str, order: Order, stopping: Stopping) -> Call:
     """Wrong options end the process with 2, before anything is done."""
-    from jobs.stream_command import StreamJob
+    from jobs.runner.stream_job import StreamJob
     from lakelog.cli.jobs.running import Call
     from lakelog.cli.jobs.schedule import is_exclusive, lease_name
 

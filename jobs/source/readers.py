@@ -1,0 +1,75 @@
+"""What readers of batches and of streams have in common: planned slices, and what an executor makes of one.
+
+Nothing is opened before it is asked for: a reader is sent to executors, which open what they need by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from jobs.source.columns import Shaper, record_columns
+from jobs.source.options import ReadOptions
+from jobs.source.planning import Slice, Span, split
+from jobs.source.record_source import Ground
+from jobs.source.slices import SliceReader
+from jobs.source.worker_latency import Prompt, spare_the_collector
+
+
+class Task(InputPartition):
+    """A slice, as Spark hands it to an executor."""
+
+    def __init__(self, of: Slice) -> None:
+        super().__init__(of)
+        self.of = of
+
+
+class SliceReading(Prompt):
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._ground: Ground | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For an executor: what this process has open stays here."""
+        return self.__dict__ | {"_ground": None}
+
+    @property
+    def ground(self) -> Ground:
+        if self._ground is None:
+            self._ground = Ground(self._options)
+        return self._ground
+
+    def close(self) -> None:
+        if self._ground is not None:
+            self._ground.close()
+            self._ground = None
+
+    def tasks(self, spans: Sequence[Span]) -> list[Task]:
+        options = self._options
+        pieces = split(spans, tasks=options.min_tasks, most=options.most_of_a_task)
+        return [Task(each) for each in self.ground.slices(pieces)]
+
+    def read_task(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Of what is no task, as Spark plans one where there are none, nothing."""
+        if not isinstance(partition, Task):
+            return
+        options = self._options
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        reader = SliceReader(
+            partition.of,
+            record_columns(schema.names),
+            path=options.path,
+            server=options.server,
+            patience_ms=options.patience_ms,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
+        shaper = Shaper(schema, partition.of.span.of, partition.of.timestamp_type)
+        spare_the_collector()
+        for batch in reader.read():
+            yield from shaper.shape(batch)
