@@ -18,12 +18,7 @@ from delta_log.maintenance.lease_holder import Leases
 from delta_log.model.transaction_bounds import Bounds
 from delta_log.operations import backup, export_topic, restore
 from delta_log.transactions.spill import Spill
-from jobs.tables import audit
-from jobs.tables import checkpoint
-from jobs.tables import compaction
-from jobs.tables import key_compaction
-from jobs.tables import retention
-from jobs.tables import vacuum
+from jobs.tables import audit, checkpoint, compaction, key_compaction, retention, vacuum
 from lakelog.cli.main import main
 from tests.support.nobody import run_as_nobody
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.tables import retention
-from jobs.runner.table_job import build_parser
 from jobs.foundation.registry import JOBS
+from jobs.runner.table_job import build_parser
+from jobs.tables import retention
 from lakelog.cli import main as cli
 from lakelog.cli.commands import COMMANDS
 from lakelog.cli.jobs import command as jobs_command

@@ -24,10 +24,10 @@ from typing import Any, Final, Self
 from delta_log.maintenance.lease_holder import Grip, Leases
 from delta_log.maintenance.leases import Lease
 from delta_log.model.errors import LakelogError, NotARoot
+from jobs.foundation.tolerant_output import write_if_room
 from jobs.spark.engine import open_session
 from jobs.spark.jvm import has_java_ended
 from jobs.spark.shared_session import OpenSession
-from jobs.foundation.tolerant_output import write_if_room
 from lakelog.cli.jobs.schedule import LEASE_MS, lease_ms_until, plan_due
 from lakelog.cli.kit.exit_codes import one_sentence
 
