@@ -24,7 +24,7 @@ ROUNDS = int(os.environ.get("LAKELOG_KILL_ROUNDS", "2"))
 RECORDS = 60_000
 PARTITIONS = 3
 GROUP = "readers"
-EXAMPLES = ROOT / "docs" / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 from tests.architecture.project_files import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+EXAMPLES = ROOT / "examples"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), EXAMPLES / "README.md", ROOT / "conf" / "README.md"])
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TEST_PATH = re.compile(r"`(tests/[^`]+)`")
@@ -41,6 +42,12 @@ def test_every_page_is_in_the_index():
     linked = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall(prose(DOCS / "README.md"))}
     pages = {page for page in DOCS.rglob("*.md") if page.parent.name != "adr"} - {DOCS / "README.md"}
     assert {page.relative_to(ROOT).as_posix() for page in pages - linked} == set()
+
+
+def test_every_example_is_in_the_page_about_them():
+    programs = {path.name for path in EXAMPLES.glob("*.py")}
+    assert programs == set(LINK.findall(prose(EXAMPLES / "README.md"))) & programs
+    assert len(programs) > 1
 
 
 def test_every_test_that_a_guarantee_names_exists():

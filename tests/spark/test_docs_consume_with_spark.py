@@ -29,10 +29,10 @@ def test_the_words_are_counted_as_the_page_says(
     blocks = BLOCK.findall(PAGE)
     shown = [block for language, block in blocks if language == "python"]
     for name, block in zip(EXAMPLES, shown, strict=False):
-        assert (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8").endswith(block)
+        assert (ROOT / "examples" / name).read_text(encoding="utf-8").endswith(block)
     check_the_function_of_values(*shown[len(EXAMPLES) :])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
+    monkeypatch.syspath_prepend(ROOT / "examples")
     with serving(tmp_path / "root") as server:
         stage = Stage(server, tmp_path / "root")
         stage.create("lines", 2)

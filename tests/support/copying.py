@@ -27,7 +27,7 @@ from tests.architecture.project_files import ROOT
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.serving import DEADLINE_S, Server, environment, wait_for
 
-EXAMPLE = ROOT / "docs" / "examples" / "exactly_once_loop.py"
+EXAMPLE = ROOT / "examples" / "exactly_once_loop.py"
 SOURCE, TARGET, GROUP, PARTITIONS = "orders", "bills", "billing", 3
 HASTY: dict[str, object] = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 100}
 
