@@ -4,3 +4,7 @@ It knows members, generations, assignments and committed offsets, and decides th
 decisions `delta_log` makes durable. It must not know HTTP, Spark, or how a table is written. It may import
 `delta_log` only.
 """
+
+from lakelog.foundation.extras import check_extra
+
+check_extra("server", "consumer_groups", "pyarrow")

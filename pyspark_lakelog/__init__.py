@@ -15,7 +15,14 @@ try:
     from jobs.source.source import LakelogSource as DefaultSource
     from jobs.source.source import register
     from jobs.sql import register_topics
-except ModuleNotFoundError:
+except ModuleNotFoundError as error:
     __all__: list[str] = []
+    _missing = error
+
+    def __getattr__(name: str) -> object:
+        # Spark looks for DefaultSource with hasattr.
+        if name in {"dead_letter", "register", "register_topics", "session"}:
+            raise _missing
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 else:
     __all__ = ["DefaultSource", "dead_letter", "register", "register_topics", "session"]

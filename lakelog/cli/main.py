@@ -7,7 +7,6 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from lakelog import __version__
 from lakelog.cli.commands import COMMANDS
@@ -27,11 +26,9 @@ from lakelog.cli.kit.parser import (
 from lakelog.cli.kit.sigint import heeding
 from lakelog.cli.kit.streams import prepare_streams
 from lakelog.cli.kit.word_order import Options, options_of
+from lakelog.foundation.extras import OUR_PACKAGES
 
 __all__ = ["main", "options_below", "read", "run_task"]
-
-# An absent module of these packages is a fault of ours; any other is a part that was not installed.
-OUR_PACKAGES: Final = frozenset({"lakelog", "ingest_api", "delta_log", "consumer_groups", "jobs"})
 
 
 def main(argv: Sequence[str] | None = None, *, commands: Commands = COMMANDS) -> int:
