@@ -5,6 +5,7 @@ import tomllib
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -13,7 +14,7 @@ from jobs.spark.session import DELTA_JARS
 from lakelog.cli.commands import COMMANDS
 from lakelog.cli.kit.exit_codes import CALLED_WRONGLY
 from lakelog.cli.kit.parser import commands_of
-from lakelog.foundation.extras import ADVICE
+from lakelog.foundation.extras import ADVICE, OUR_PACKAGES
 from tests.architecture.project_files import ROOT
 from tests.support.installs import build_wheel, install, run_there
 
@@ -147,3 +148,9 @@ def test_spark_finds_no_source_in_an_install_of_the_clients_and_is_not_disturbed
         "import pyspark_lakelog; print(hasattr(pyspark_lakelog, 'DefaultSource'), dir(pyspark_lakelog))",
     )
     assert (ended.returncode, ended.stderr, ended.stdout.split()[0]) == (0, "", "False")
+
+
+def test_every_package_in_the_wheel_says_that_it_is_typed(wheel: Path):
+    shipped = ZipFile(wheel).namelist()
+    assert set(PACKAGES) == {name.partition("/")[0] for name in shipped if name.endswith(".py")} == OUR_PACKAGES
+    assert [name for name in PACKAGES if f"{name}/py.typed" not in shipped] == []
