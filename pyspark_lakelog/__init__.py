@@ -1,4 +1,4 @@
-"""What lakelog is to somebody at a Spark session.
+"""lakelog in a Spark session: the data source, the names of topics in SQL, and functions for jobs.
 
 Spark looks for data sources by itself in packages whose name begins so, under the name `DefaultSource`: so `lakelog` is
 a format of every session whose Python has lakelog. Where Spark asks a Python that is not this one, `register` makes it

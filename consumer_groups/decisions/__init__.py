@@ -1,1 +1,1 @@
-"""What a group decides, as records and a reply. Pure."""
+"""The decisions of a group, each as records and a reply. Pure."""

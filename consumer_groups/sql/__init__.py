@@ -1,4 +1,4 @@
-"""Committed offsets and lag in SQL."""
+"""The relations of committed offsets and lag, for SQL."""
 
 from consumer_groups.sql.views import COMMITTED_OFFSETS, group_lag
 

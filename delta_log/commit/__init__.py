@@ -1,1 +1,1 @@
-"""From the journal to the tables: which table is committed when, and which segments the journal can let go."""
+"""The way from the journal to the tables: when a table is committed, and which segments the journal lets go."""

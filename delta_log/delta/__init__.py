@@ -1,1 +1,1 @@
-"""Delta Lake by our own committer: actions, snapshots, conflicts, checkpoints, parquet files."""
+"""Tables of Delta Lake: actions, snapshots, conflicts, the committer, checkpoints, parquet files."""

@@ -1,4 +1,4 @@
-"""The journal: what makes an acknowledgement cheap. One protocol, an implementation for each kind of place."""
+"""The journal, which makes an acknowledgement cheap: one protocol, an implementation for each kind of place."""
 
 from delta_log.journal.local import LocalJournal
 from delta_log.journal.memory import MemoryJournal

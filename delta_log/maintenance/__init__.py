@@ -1,1 +1,1 @@
-"""Work in the background and in jobs: retention, deletion, history, leases, and the maintenance API for jobs."""
+"""Work in the background and in jobs: folds, compaction, retention, deletion, history, leases, audit."""

@@ -1,4 +1,4 @@
-"""An operator's verbs: functions that look, plan, print and then do. The command line puts its commands on them."""
+"""An operator's verbs: check, repair, backup, restore, export, upgrade. Each looks, plans, and then acts."""
 
 from delta_log.operations.backup.backup import backup
 from delta_log.operations.backup.restore import restore

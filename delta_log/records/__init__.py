@@ -1,1 +1,1 @@
-"""An append request: checked, partitioned, encoded, and held against what its producer sent before. Pure."""
+"""An append request: checked, partitioned, encoded, and compared with what its producer sent before. Pure."""

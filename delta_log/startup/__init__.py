@@ -1,1 +1,1 @@
-"""From a place to a running log, and back: opening, recovery, upgrades."""
+"""The way from a place to a running log, and back: opening, recovery, upgrades."""

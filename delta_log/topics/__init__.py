@@ -1,1 +1,1 @@
-"""Topics as an owner and its readers hold them: the catalogue, and the state of each topic and partition."""
+"""Topics in memory: the catalogue, and the state of each topic and partition."""

@@ -1,4 +1,4 @@
-"""Transactions: records for any topics that become visible together, with whatever else is decided with them, or never.
+"""Transactions: records of any topics, and what is decided with them, that become visible together or never.
 
 `transaction_id`, `transaction_log` and `buffered_records` decide: what a transaction is called, what is known of those
 that were committed, what an open one may take. `registry` holds all that are open and how they end; `begin`,

@@ -1,6 +1,6 @@
 """The table of a server's settings: what each may be, its default, and what it is for.
 
-It knows no source of a value: `settings_sources` does. A field of `ServerSettings` is its row in the table, and so is
+It knows no source of a value: `sources` does. A field of `ServerSettings` is its row in the table, and so is
 each setting of a topic, as `topic.` and Kafka's name. Nothing is coerced beyond the plain text of a value.
 """
 

@@ -1,1 +1,1 @@
-"""The formats of records over HTTP."""
+"""The formats of records: decoders of requests, writers of answers."""

@@ -1,4 +1,4 @@
-"""The wire: HTTP/1.1 and 1.0 as bytes, with deadlines, bounds and strictness of our own.
+"""HTTP/1.1 and 1.0 as bytes on connections, with deadlines, bounds and strictness.
 
 It knows sockets, and ASGI as the way to an app. It must not know routes, the log, or what an app does.
 """

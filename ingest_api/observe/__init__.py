@@ -1,1 +1,1 @@
-"""What operators see: metrics, health, logs."""
+"""What operators see: metrics, health, readiness, the server's log."""

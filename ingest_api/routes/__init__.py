@@ -1,1 +1,1 @@
-"""The routes, by what they are about."""
+"""The routes, in a folder for each subject."""

@@ -1,1 +1,1 @@
-"""The server process: listeners, opening, the app, draining."""
+"""The server process: the app, its listener, its start and its end."""

@@ -1,4 +1,4 @@
-"""How a consumer reads: what it knows, what it says to the server, and what a caller may do.
+"""The consumer's decisions: what it knows, what it asks of the server, and what a caller may do.
 
     shapes                records and what else a caller is given
     settings              what a consumer can be told

@@ -1,1 +1,1 @@
-"""What the clients and the rooms have in common. It knows neither of them."""
+"""The parts that clients and rooms share: errors, settings, names, partitioners, Arrow messages. It knows neither."""

@@ -1,1 +1,1 @@
-"""What an admin asks of groups: pure questions, each written once for threads and for tasks."""
+"""The admin's requests about groups, each written once for threads and for tasks. Pure."""

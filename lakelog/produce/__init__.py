@@ -1,4 +1,4 @@
-"""How records travel from `send` to the log: decided by pure code, done by threads or by tasks.
+"""The producer's way from `send` to the log: decided by pure code, done by threads or by tasks.
 
     settings     what a producer can be told
     rows         one record as the wire has it, and how a caller's record becomes one

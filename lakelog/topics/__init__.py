@@ -1,1 +1,1 @@
-"""What an admin asks of topics: pure questions, each written once for threads and for tasks."""
+"""The admin's requests about topics, each written once for threads and for tasks. Pure."""

@@ -1,4 +1,4 @@
-"""How clients talk to a server: one request, one answer. Knows no route and no client.
+"""The exchange with a server: one request, one answer. Knows no route and no client.
 
     exchange        what is asked and answered, and the one-method seam behind which the network is
     server_errors   what an error answer means

@@ -1,1 +1,1 @@
-"""Whether all records of a topic are there, in order."""
+"""The audit: whether all records of a topic are there, and in order."""

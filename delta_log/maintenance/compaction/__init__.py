@@ -1,1 +1,1 @@
-"""Small files into large ones, and key compaction."""
+"""Small files into large ones, and the newest record of each key."""

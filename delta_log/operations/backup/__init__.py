@@ -1,1 +1,1 @@
-"""`backup` and `restore`: a copy of a root as of one moment."""
+"""Backup and restore: a copy of a root as of one moment."""

@@ -1,1 +1,1 @@
-"""`check`: looks at a root, and names what is damaged."""
+"""The check: what of a root is damaged, by looking alone."""

@@ -1,1 +1,1 @@
-"""`repair`: plans what can be repaired safely, and does it."""
+"""The repair: a plan of what can be repaired safely, and its execution."""

@@ -1,4 +1,4 @@
-"""What clients send, as what the log takes: one decoder for each format. Pure: bytes in, records or columns out.
+"""Decoders, one for each format, from a body to what the log takes. Pure: bytes in, records or columns out.
 
 They know syntax and shape. Which sizes, times and partitions a topic allows is the log's to say, once for all formats.
 All of a request is taken or none of it: a Refusal names every record that is bad.

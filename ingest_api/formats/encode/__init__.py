@@ -1,4 +1,4 @@
-"""What a read looks like on the wire: one writer for each format, from Arrow batches to bytes. Pure.
+"""Writers, one for each format, from Arrow batches to the bytes of an answer. Pure.
 
 A writer is used for one answer: `start()`, then `rows(…)` for each fetch, of any partition, then `end()`; what they
 give, put together, is the body. It comes in pieces so small that no one call holds the interpreter for long and no

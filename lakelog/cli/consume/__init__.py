@@ -1,1 +1,1 @@
-"""The command `consume`."""
+"""The command `consume`: records of topics to the output."""

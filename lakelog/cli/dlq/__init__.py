@@ -1,1 +1,1 @@
-"""`lakelog dlq`: what lies among the dead letters, and sending it back, by the routes that everybody has."""
+"""The command `dlq`: dead letters listed, shown, and sent back."""

@@ -1,1 +1,1 @@
-"""The command `doctor`."""
+"""The command `doctor`: whether a place can keep a log, tried before the first commit."""

@@ -1,1 +1,1 @@
-"""`lakelog groups`: what an operator does to consumer groups, each command by the Admin of the Python clients."""
+"""The command `groups`: an operator's commands for consumer groups, each by the Admin of the Python clients."""

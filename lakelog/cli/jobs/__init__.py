@@ -1,1 +1,1 @@
-"""The command `jobs`."""
+"""The command `jobs`: one job now, or jobs by a schedule."""

@@ -1,1 +1,1 @@
-"""The command `produce`."""
+"""The command `produce`: lines of the input as records of a topic."""

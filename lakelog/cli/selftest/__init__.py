@@ -1,1 +1,1 @@
-"""The command `selftest`."""
+"""The command `selftest`: kills of a writer, and a count of what they leave."""

@@ -1,1 +1,1 @@
-"""The command `sql`."""
+"""The command `sql`: queries of topics and groups."""

@@ -1,1 +1,1 @@
-"""`lakelog topics`: what an operator does to topics, each command by the Admin of the Python clients, but for one."""
+"""The command `topics`: an operator's commands for topics, by the Admin of the Python clients but for one."""
