@@ -2,31 +2,24 @@
 """Write the settings of a server into docs/reference/server-settings.md and conf/server.toml; --check only compares.
 
 In the page the sentences around the tables are written by hand; what stands between the two marks belongs to this
-program, and so does all of the file.
+program, and so does all of the file, which `lakelog serve --print-config` prints as well.
 """
 
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from marked_page import keep_current, put_between
 
 from ingest_api.config.settings import GROUPS, SETTINGS, Setting
-from ingest_api.config.sources import toml_key, toml_value
+from ingest_api.config.settings_file import render_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "server-settings.md"
 FILE = ROOT / "conf" / "server.toml"
 BEGIN, END = "<!-- tables: begin (tools/docs_server_settings.py) -->", "<!-- tables: end -->"
-_HEAD = """\
-# The settings of a server, each with its default: `lakelog serve --config conf/server.toml`.
-# An option of the command line goes before an environment variable, and that before this file:
-# port is --port and LAKELOG_PORT. docs/reference/server-settings.md says the same as a table.
-"""
-_WIDTH = 118
 
 
 def render_tables(settings: Sequence[Setting] = SETTINGS) -> str:
@@ -37,18 +30,6 @@ def render_tables(settings: Sequence[Setting] = SETTINGS) -> str:
         parts += [_table_row(setting) for setting in settings if setting.group == group]
         parts.append("")
     return "\n".join(parts).rstrip("\n")
-
-
-def render_file(settings: Sequence[Setting] = SETTINGS) -> str:
-    """A configuration file in which every setting stands as a comment."""
-    parts = [_HEAD]
-    for group in GROUPS:
-        parts += ["", f"# --- {group} ---"]
-        for setting in settings:
-            if setting.group == group:
-                says = textwrap.wrap(f"{setting.doc} Allowed: {setting.check}.", _WIDTH)
-                parts += ["", *(f"# {line}" for line in says), f"#{toml_key(setting)} = {_in_file(setting)}"]
-    return "\n".join(parts).replace("\n\n\n", "\n\n") + "\n"
 
 
 def put_tables(page: str, tables: str) -> str:
@@ -64,12 +45,6 @@ def _table_row(setting: Setting) -> str:
 
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _in_file(setting: Setting) -> str:
-    if setting.default == ():
-        return "{}" if setting.secret else "[]"
-    return toml_value(setting.default)
 
 
 def main() -> int:

@@ -38,9 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "and a key of the file that --config names; the first of these that has it counts."
     )
     parser.allow_abbrev = False
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file of settings, as conf/server.toml")
-    parser.add_argument(
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a TOML file of settings: see --print-config")
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument(
         "--check-config", action="store_true", help="print every setting in force and where it came from, and end"
+    )
+    printed.add_argument(
+        "--print-config", action="store_true", help="print a file for --config with every setting as a comment, and end"
     )
     parser.add_argument(
         "--stop-with-stdin",
@@ -57,6 +61,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ingest_api.config.settings import UnusableSetting
 
+    if args.print_config:
+        from ingest_api.config.settings_file import render_file
+
+        print(render_file(), end="")
+        return 0
     try:
         chosen = _choose(args)
     except UnusableSetting as error:

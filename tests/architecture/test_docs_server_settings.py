@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from ingest_api.config.settings import SETTINGS, ServerSettings, Setting
+from ingest_api.config.settings_file import render_file
 from ingest_api.config.sources import NOT_OURS, choose_settings, toml_key
 from lakelog.cli.serve import configure
 from tests.architecture.project_files import list_files, load_tool
@@ -42,8 +43,8 @@ def test_the_documented_tables_are_those_of_the_code(docs: ModuleType, page: str
     assert docs.put_tables(page, docs.render_tables()) == page, "run python tools/docs_server_settings.py"
 
 
-def test_the_file_is_the_one_of_the_code(docs: ModuleType):
-    assert docs.render_file() == FILE.read_text(encoding="utf-8"), "run python tools/docs_server_settings.py"
+def test_the_file_is_the_one_of_the_code():
+    assert render_file() == FILE.read_text(encoding="utf-8"), "run python tools/docs_server_settings.py"
 
 
 @ALL
@@ -79,7 +80,7 @@ def test_every_variable_of_our_prefix_that_others_read_is_known_not_to_be_a_sett
 def test_a_changed_setting_changes_both(docs: ModuleType, page: str, change: dict[str, object]):
     changed = (replace(SETTINGS[0], **change), *SETTINGS[1:])
     assert docs.put_tables(page, docs.render_tables(changed)) != page
-    assert docs.render_file(changed) != docs.render_file()
+    assert render_file(changed) != render_file()
 
 
 @pytest.mark.parametrize("broken", ["", "no marks", "<!-- tables: end -->"])

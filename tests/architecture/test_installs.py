@@ -1,6 +1,7 @@
 """The extras of the install agree with each other and with the code."""
 
 import re
+import tarfile
 import tomllib
 from importlib.metadata import version
 from itertools import chain
@@ -16,7 +17,7 @@ from lakelog.cli.kit.exit_codes import CALLED_WRONGLY
 from lakelog.cli.kit.parser import commands_of
 from lakelog.foundation.extras import ADVICE, OUR_PACKAGES
 from tests.architecture.project_files import ROOT
-from tests.support.installs import build_wheel, install, run_there
+from tests.support.installs import build, install, run_there
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
@@ -25,7 +26,7 @@ PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["pac
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
+    return build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +131,24 @@ def test_a_module_of_ours_that_is_missing_is_said_to_be_missing(wheel: Path, tmp
     (there / "delta_log" / "keyed.py").unlink()
     said = run_there(there, "-c", "from delta_log import Log").stderr.splitlines()[-1]
     assert said == "ModuleNotFoundError: No module named 'delta_log.keyed'"
+
+
+def test_an_install_with_the_server_writes_the_file_of_all_settings(wheel: Path, tmp_path: Path):
+    there = install(wheel, tmp_path, extras=["server"])
+    ended = run_there(there, "lakelog", "serve", "--print-config")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == (ROOT / "conf" / "server.toml").read_text(encoding="utf-8")
+    (tmp_path / "server.toml").write_text(ended.stdout, encoding="utf-8")
+    checked = run_there(there, "lakelog", "serve", "--check-config", "--config", str(tmp_path / "server.toml"))
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_the_source_distribution_has_the_file_of_all_settings_and_the_examples(tmp_path: Path):
+    with tarfile.open(build(tmp_path, "sdist")) as archive:
+        shipped = {name.partition("/")[2] for name in archive.getnames()}
+    examples = {path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").glob("*.*")}
+    assert len(examples) > 1
+    assert {"conf/server.toml", "ARCHITECTURE.md", *examples} <= shipped
 
 
 def test_an_install_with_the_server_has_all_that_the_rooms_without_spark_import(wheel: Path, tmp_path: Path):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from typing import Literal
 from zipfile import ZipFile
 
 from packaging.requirements import Requirement
@@ -15,11 +16,11 @@ from packaging.utils import canonicalize_name
 from tests.architecture.project_files import ROOT
 
 
-def build_wheel(folder: Path) -> Path:
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+def build(folder: Path, target: Literal["wheel", "sdist"] = "wheel") -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    (built,) = folder.iterdir()
+    return built
 
 
 def install(wheel: Path, folder: Path, *, extras: Iterable[str] = (), without: Iterable[str] = ()) -> Path:
