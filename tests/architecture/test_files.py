@@ -2,6 +2,8 @@
 
 import re
 
+import yaml
+
 from tests.architecture.project_files import ROOT, list_files
 
 MOST_LINES = 500
@@ -42,3 +44,12 @@ def test_documents_name_only_targets_that_the_makefile_has():
         for path in [ROOT / name] if name.endswith(".md") else (ROOT / name).glob("*.md"):
             named = set(re.findall(r"(?:^|`)make ([a-z]+)", path.read_text(), re.MULTILINE))
             assert named <= targets, path.name
+
+
+def test_the_hooks_before_a_commit_are_those_targets_and_fetch_nothing():
+    (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repo["repo"] == "local"
+    assert [(hook["entry"], hook["language"], hook["pass_filenames"]) for hook in repo["hooks"]] == [
+        ("make lint", "system", False),
+        ("make types", "system", False),
+    ]
