@@ -82,7 +82,7 @@ def _time_start(root: Path, count: int) -> tuple[float, float]:
     live = live_of(log, "orders")
     wait_tabled(live)
     tabled = perf_counter() - began
-    found = sum(tail.end for tail in live.tails)
+    found = sum(tail.high_watermark for tail in live.tails)
     log.close()
     if found != count + 1:
         raise RuntimeError(f"{count + 1} records were journaled, {found} were found")

@@ -8,16 +8,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from delta_log.log import Log
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 _EVERY_S = 0.02
 
 
-def live_of(log: Log, topic: str) -> Live:
+def live_of(log: Log, topic: str) -> TopicState:
     return log._live(topic)  # noqa: SLF001 - the one place that reaches in
 
 
-def wait_tabled(live: Live) -> None:
+def wait_tabled(live: TopicState) -> None:
     """Until the background has brought everything into the table, without hurrying it."""
     while live.pending:
         time.sleep(0.001)
@@ -26,7 +26,7 @@ def wait_tabled(live: Live) -> None:
 class Lag:
     """The age of the oldest record that is not in the table, and how many bytes are not."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: TopicState) -> None:
         self._live = live
         self.oldest_s = 0.0
         self.most_bytes = 0

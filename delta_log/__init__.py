@@ -7,7 +7,7 @@ from lakelog.foundation.extras import needs_extra
 
 with needs_extra("server", "delta_log"):
     from delta_log.append.group_commit import Limits
-    from delta_log.fetch.deferred_rows import Begun
+    from delta_log.fetch.deferred_rows import PartialFetch
     from delta_log.fetch.fetch_result import ConsumedRecord, Fetched
     from delta_log.keyed import Ledger, Prepared
     from delta_log.log import Log
@@ -37,7 +37,6 @@ with needs_extra("server", "delta_log"):
 
 __all__ = [
     "Appended",
-    "Begun",
     "Bounds",
     "ConsumedRecord",
     "DataFile",
@@ -53,6 +52,7 @@ __all__ = [
     "LogReader",
     "LogStatistics",
     "OffsetRange",
+    "PartialFetch",
     "PartitionOffsets",
     "Prepared",
     "ProducerIdentity",

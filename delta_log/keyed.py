@@ -16,18 +16,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from delta_log.append.append_unit import Decide, EncodedRows, KnownTable, LedgerRequest, Line, Prepared, TableRows
-from delta_log.append.async_append import LedgerUnit, LoopDoor
+from delta_log.append.async_append import AsyncAppender, LedgerUnit
 from delta_log.model.errors import Closed, InvalidRequest, LakelogError, StorageRefused
 from delta_log.model.types import Appended
 from delta_log.records.keyed_table import LedgerTable, Row, RowCodec, check_ledger_table
-from delta_log.startup.open import Running, own
+from delta_log.startup.open import Running, take_ownership
 from delta_log.topics.row_formats import LedgerRows
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 __all__ = ["Decide", "Ledger", "LedgerTable", "Prepared", "Row"]
 
 #: Tells a thread when it may go on; a bound on what is not in the tables yet.
-WaitForRoom = Callable[[Live, int], None]
+WaitForRoom = Callable[[TopicState, int], None]
 
 
 class Ledger:
@@ -37,7 +37,7 @@ class Ledger:
         self,
         running: Running,
         tables: Sequence[LedgerTable],
-        loops: LoopDoor,
+        loops: AsyncAppender,
         wait_for_room: WaitForRoom,
         clock_ms: Callable[[], int],
     ) -> None:
@@ -133,7 +133,7 @@ class Ledger:
         for known in self._tables.values():
             live = self._open(known, create=True)
             if live is not None and not live.owned:
-                own(self._running, live)
+                take_ownership(self._running, live)
 
     def _check(self) -> None:
         if self._running.writer.fatal is not None:
@@ -150,7 +150,7 @@ class Ledger:
             raise InvalidRequest(f"{name!r} is no table of this ledger: {', '.join(self._tables)}")
         return known
 
-    def _open(self, known: KnownTable, *, create: bool) -> Live | None:
+    def _open(self, known: KnownTable, *, create: bool) -> TopicState | None:
         if known.live is None:
             known.live = self._running.catalog.ledger(known.table, create=create)
         return known.live
@@ -160,9 +160,9 @@ class Ledger:
         for known, *_ in request.parts:
             live = self._open(known, create=True)
             if live is not None and not live.owned:
-                own(self._running, live)
+                take_ownership(self._running, live)
         for append in request.appends:
-            own(self._running, append.live)
+            take_ownership(self._running, append.live)
 
     def _wait_for_tables(self, unit: LedgerUnit) -> None:
         """Behind a unit that waits for its tables all others wait, so that none overtakes it."""
@@ -203,9 +203,9 @@ class Ledger:
         return None
 
 
-def _sizes(request: LedgerRequest) -> list[tuple[Live, int]]:
+def _sizes(request: LedgerRequest) -> list[tuple[TopicState, int]]:
     """What each topic and table is asked to take."""
-    sizes: dict[int, tuple[Live, int]] = {}
+    sizes: dict[int, tuple[TopicState, int]] = {}
     rows = [(part.known.live, part.size) for part in request.parts]
     for live, size in [*rows, *((append.live, append.request.size) for append in request.appends)]:
         if live is not None:

@@ -34,7 +34,7 @@ from delta_log.root.root import Root, as_root
 from delta_log.runtime.clock import wall_clock_ms
 from delta_log.runtime.meters import LogStatistics, TransactionStatistics
 from delta_log.runtime.syscalls import Disk, Probe, no_probe
-from delta_log.startup.open import Running, Settings, own, own_producers, start, stop
+from delta_log.startup.open import Running, Settings, open_producer_table, start, stop, take_ownership
 from delta_log.stats import measure_log, why_refused
 from delta_log.topics.catalog import TopicInfo
 from delta_log.topics.partition_state import Waiter, wake_all
@@ -56,7 +56,7 @@ class Log(Appending):
         self._complete = False
         self._transactions: Transactions | None = None
         self._knows_past_transactions = False
-        running.upkeep.besides.append(self._take_up_transactions)
+        running.upkeep.extra_tasks.append(self._take_up_transactions)
 
     @classmethod
     def open(
@@ -185,14 +185,14 @@ class Log(Appending):
                     self._running.writer,
                     self.open_ledger([TRANSACTIONS]),
                     self._prepare_numbered,
-                    lambda: own_producers(self._running),
+                    lambda: open_producer_table(self._running),
                     self._settings.transactions,
                     self._clock_ms,
                     self._running.root.scratch,
                     self._live,
                 )
-                self._running.upkeep.besides += [self._transactions.expire, self._transactions.complete]
-                self._running.upkeep.names_used = self._transactions.open_names
+                self._running.upkeep.extra_tasks += [self._transactions.expire, self._transactions.complete]
+                self._running.upkeep.active_transactional_ids = self._transactions.open_names
             return self._transactions
 
     def _take_up_transactions(self) -> None:
@@ -218,7 +218,7 @@ class Log(Appending):
     def when_tabled(self, topic: str, appended: Appended) -> Future[int]:
         """Resolves with a version of the topic's table that holds these records; brings its commit forward."""
         live = self._live(topic)
-        everything = [OffsetRange(index, 0, tail.end) for index, tail in enumerate(live.tails)]
+        everything = [OffsetRange(index, 0, tail.high_watermark) for index, tail in enumerate(live.tails)]
         waiter = TableWaiter(appended.ranges or everything, Future())
         with live.lock:
             if live.closed is not None:
@@ -254,7 +254,7 @@ class Log(Appending):
         self._check_writable()
         live = self._live(topic)
         if not self._running.writer.room.full:
-            own(self._running, live)
+            take_ownership(self._running, live)
         return self._with_room(lambda: self._running.upkeep.retain(live, self._clock_ms()))
 
     def fold(self, topic: str) -> int:

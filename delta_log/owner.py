@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from delta_log.append.append_unit import Prepared
-from delta_log.append.async_append import LoopDoor
-from delta_log.append.in_order import OrderedDoor
+from delta_log.append.async_append import AsyncAppender
+from delta_log.append.in_order import InOrderAppender
 from delta_log.append.init_producer import bump_epoch, check_transactional_id, fresh_identity
 from delta_log.model.errors import InvalidRecord, NotOwner, Overloaded, ProducerError
 from delta_log.model.types import Appended, ProducerIdentity, ProducerStamp, Record
@@ -23,8 +23,8 @@ from delta_log.records.prepare import prepare_arrow, prepare_records
 from delta_log.records.prepare_single import prepare_plain_record
 from delta_log.records.request import LARGE, Request
 from delta_log.records.validation import Rules
-from delta_log.startup.open import Running, Settings, own, own_producers
-from delta_log.topics.topic_state import Live
+from delta_log.startup.open import Running, Settings, open_producer_table, take_ownership
+from delta_log.topics.topic_state import TopicState
 
 _ROOM_EVERY_S: Final = 0.01
 #: Larger requests of a loop are checked and split by a thread.
@@ -39,8 +39,8 @@ class Appending(Reading):
         self._running = running
         self._settings = settings
         self._clock_ms = clock_ms
-        self._loops = LoopDoor(running.writer)
-        self._door = OrderedDoor(running.writer, self._loops, settings.producer_wait_s)
+        self._loops = AsyncAppender(running.writer)
+        self._door = InOrderAppender(running.writer, self._loops, settings.producer_wait_s)
         #: Many threads with large requests would starve those that write the tables: only so many prepare at once.
         self._preparing = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
@@ -135,7 +135,7 @@ class Appending(Reading):
             return fresh_identity()
         check_transactional_id(transactional_id)
         self._running.writer.room.check_records()
-        self._wait_for_room(own_producers(self._running), 0)
+        self._wait_for_room(open_producer_table(self._running), 0)
         return bump_epoch(self._running.writer, transactional_id, self._clock_ms)
 
     async def init_producer_async(self, transactional_id: str | None = None) -> ProducerIdentity:
@@ -143,21 +143,21 @@ class Appending(Reading):
         return await asyncio.to_thread(self.init_producer, transactional_id)
 
     def _prepare_numbered(
-        self, topic: str, records: Sequence[Record] | pa.Table, number: Callable[[Live], ProducerStamp | None]
-    ) -> tuple[Live, Request]:
+        self, topic: str, records: Sequence[Record] | pa.Table, number: Callable[[TopicState], ProducerStamp | None]
+    ) -> tuple[TopicState, Request]:
         """What a transaction takes, with its number there. It knows itself what is a repeat of what it took."""
         live = self._writable(topic, None)
         return live, self._make_request(live, records, number(live), in_transaction=True)
 
     def _prepare(
         self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch, producer: ProducerStamp | None
-    ) -> tuple[Live, Request]:
+    ) -> tuple[TopicState, Request]:
         live = self._writable(topic, producer)
         return live, self._make_request(live, records, producer)
 
     def _make_request(
         self,
-        live: Live,
+        live: TopicState,
         records: Sequence[Record] | pa.Table | pa.RecordBatch,
         producer: ProducerStamp | None,
         *,
@@ -179,7 +179,7 @@ class Appending(Reading):
         return request
 
     def _make_by(
-        self, rules: Rules, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp | None
+        self, rules: Rules, live: TopicState, records: Sequence[Record] | pa.Table, producer: ProducerStamp | None
     ) -> Request:
         first, now_ms = live.next_null, self._clock_ms()
         if isinstance(records, pa.Table):
@@ -191,7 +191,7 @@ class Appending(Reading):
         return prepare_records(rules, records, first_null=first, now_ms=now_ms, stamp=producer)
 
     def _make_repeat(
-        self, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp, refusal: InvalidRecord
+        self, live: TopicState, records: Sequence[Record] | pa.Table, producer: ProducerStamp, refusal: InvalidRecord
     ) -> Request:
         """What is stored is not refused when it is sent again, whatever became of the rules that it kept then."""
         request = self._make_relaxed(live, records, producer, refusal)
@@ -204,7 +204,11 @@ class Appending(Reading):
         return request
 
     def _make_relaxed(
-        self, live: Live, records: Sequence[Record] | pa.Table, producer: ProducerStamp | None, refusal: InvalidRecord
+        self,
+        live: TopicState,
+        records: Sequence[Record] | pa.Table,
+        producer: ProducerStamp | None,
+        refusal: InvalidRecord,
     ) -> Request:
         """What is refused unless it is a repeat."""
         try:
@@ -214,16 +218,16 @@ class Appending(Reading):
         request.refusal = refusal
         return request
 
-    def _writable(self, topic: str, producer: ProducerStamp | None) -> Live:
+    def _writable(self, topic: str, producer: ProducerStamp | None) -> TopicState:
         """The topic, its table ours, and the producers' table too where one is needed."""
         self._check_writable()
         live = self._running.catalog.live(topic)
         if self._running.writer.room.full:
             self._running.writer.room.check_records()
         if not live.owned:
-            own(self._running, live)
+            take_ownership(self._running, live)
         if producer is not None:
-            own_producers(self._running)
+            open_producer_table(self._running)
         return live
 
     async def _own_off_the_loop(self, topic: str, producer: ProducerStamp | None) -> None:
@@ -237,7 +241,7 @@ class Appending(Reading):
         table = self._running.writer.sequencer.producer_table
         return table is not None and table.owned
 
-    def _wait_for_room(self, live: Live, size: int) -> None:
+    def _wait_for_room(self, live: TopicState, size: int) -> None:
         """A thread may wait until the tables have caught up, within bounds."""
         deadline = 0.0
         while True:
@@ -252,12 +256,12 @@ class Appending(Reading):
                     raise
                 time.sleep(_ROOM_EVERY_S)
 
-    def _look(self, live: Live) -> None:  # noqa: ARG002 - a mere reader looks at it
+    def _look(self, live: TopicState) -> None:  # noqa: ARG002 - a mere reader looks at it
         """The background follows what others commit. Who was replaced knows only what was there at his time."""
         if isinstance(self._running.writer.fatal, NotOwner):
             raise self._running.writer.fatal
 
-    def _follow(self, live: Live) -> None:
+    def _follow(self, live: TopicState) -> None:
         try:
             super()._follow(live)
         except NotOwner as error:

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from delta_log.delta.snapshot import files_below, files_from
 from delta_log.delta.time_travel import plan_version, versions_in
-from delta_log.fetch.deferred_rows import Begun
+from delta_log.fetch.deferred_rows import PartialFetch
 from delta_log.fetch.fetch import Reader
 from delta_log.fetch.fetch_result import NO_LIMIT, Fetched, FetchLimits
 from delta_log.model.errors import Closed, InvalidRequest, LakelogError, ReadOnly, UnknownPartition, UnknownTopic
@@ -25,7 +25,7 @@ from delta_log.runtime.clock import wall_clock_ms
 from delta_log.runtime.syscalls import no_probe
 from delta_log.topics.catalog import Catalog, TopicInfo
 from delta_log.topics.partition_state import PayloadReader, Waiter
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 DEFAULT_BYTES: Final = 8 * 1024 * 1024
 _LOOK_EVERY_S: Final = 1.0
@@ -77,7 +77,7 @@ class Reading:
     def offsets(self, topic: str, partition: int) -> PartitionOffsets:
         """The range that can be read: everything below the end is durable and visible."""
         tail = self._partition(topic, partition).tails[partition]
-        return PartitionOffsets(tail.start, tail.end)
+        return PartitionOffsets(tail.log_start_offset, tail.high_watermark)
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
         """The earliest offset whose timestamp is at or after the given one; None when there is none."""
@@ -96,7 +96,7 @@ class Reading:
     ) -> Fetched:
         """Records from `offset` on, at least one if there is any; at the end, wait up to `wait_s` for the next."""
         live = self._partition(topic, partition)
-        if wait_s > 0 and live.tails[partition].end == offset:
+        if wait_s > 0 and live.tails[partition].high_watermark == offset:
             self.wait(topic, partition, offset, wait_s)
             live = self._partition(topic, partition)
         return self._reader.fetch(
@@ -105,8 +105,8 @@ class Reading:
 
     def begin_read(
         self, topic: str, partition: int, offset: int, *, max_records: int = NO_LIMIT, max_bytes: int = DEFAULT_BYTES
-    ) -> Begun:
-        """As `read` without a wait, but much of a large answer is decoded only when it is asked for: see `Begun`."""
+    ) -> PartialFetch:
+        """As `read` without a wait, but much of a large answer is decoded only when it is asked for."""
         live = self._partition(topic, partition)
         return self._reader.begin(live, partition, offset, FetchLimits(max(1, max_records), max_bytes))
 
@@ -135,7 +135,7 @@ class Reading:
         if not tail.wait(waiter):
             return True
         try:
-            return woken.wait(timeout_s) and tail.end > offset
+            return woken.wait(timeout_s) and tail.high_watermark > offset
         finally:
             tail.stop_waiting(waiter)
 
@@ -151,7 +151,7 @@ class Reading:
     ) -> None:
         self.close()
 
-    def _live(self, topic: str) -> Live:
+    def _live(self, topic: str) -> TopicState:
         self._check_open()
         self._look(self._catalog.live(topic))
         return self._catalog.live(topic)
@@ -165,18 +165,18 @@ class Reading:
             return True
         return True
 
-    def _partition(self, topic: str, partition: int) -> Live:
+    def _partition(self, topic: str, partition: int) -> TopicState:
         live = self._live(topic)
         if type(partition) is not int or not 0 <= partition < live.partitions:
             raise UnknownPartition(topic, partition, live.partitions)
         return live
 
-    def _look(self, live: Live) -> None:
+    def _look(self, live: TopicState) -> None:
         """Nobody tells a reader of new commits: ask about every second."""
         if time.monotonic() - live.last_follow >= _LOOK_EVERY_S:
             self._follow(live)
 
-    def _follow(self, live: Live) -> None:
+    def _follow(self, live: TopicState) -> None:
         self._catalog.follow(live)
 
     def _check_open(self) -> None:

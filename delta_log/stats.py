@@ -10,7 +10,7 @@ from delta_log.maintenance.retention_lag import load_overdue
 from delta_log.model.errors import NotOwner, StorageRefused
 from delta_log.runtime.meters import LogStatistics, TopicStatistics, TransactionStatistics
 from delta_log.startup.open import Running
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 #: So long after a failed write of the journal it counts as failing, where nothing was written since.
 FAILING_FOR_S: Final = 10.0
@@ -53,7 +53,7 @@ def why_refused(running: Running) -> str | None:
     return running.writer.room.why_full or failing
 
 
-def measure_topic(live: Live, now_ms: int) -> TopicStatistics:
+def measure_topic(live: TopicState, now_ms: int) -> TopicStatistics:
     overdue = load_overdue(live, now_ms)
     return TopicStatistics(
         topic=live.name,
@@ -66,7 +66,7 @@ def measure_topic(live: Live, now_ms: int) -> TopicStatistics:
     )
 
 
-def _lag(live: Live) -> float:
+def _lag(live: TopicState) -> float:
     try:
         return max(0.0, time.monotonic() - live.pending[0].since)
     except IndexError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from lakelog.consume.shapes import GroupOffsets
 from lakelog.consume.subscription import Offset, Partition, read_offsets
 from lakelog.foundation.errors import IllegalState
-from lakelog.transactions.lifecycle import Course
+from lakelog.transactions.lifecycle import TransactionLifecycle
 from lakelog.transactions.tasks import AsyncTransacting
 from lakelog.transactions.threads import Transacting
 
@@ -23,7 +23,7 @@ class Transaction:
 
     def __init__(self, transacting: Transacting) -> None:
         self._transacting = transacting
-        self._course: Course[Any] | None = None
+        self._course: TransactionLifecycle[Any] | None = None
 
     def send_offsets(
         self, group_or_consumer: str | Consumer | AsyncConsumer, offsets: Mapping[Partition, Offset] | None = None
@@ -52,7 +52,7 @@ class AsyncTransaction:
 
     def __init__(self, transacting: AsyncTransacting) -> None:
         self._transacting = transacting
-        self._course: Course[Any] | None = None
+        self._course: TransactionLifecycle[Any] | None = None
 
     async def send_offsets(
         self, group_or_consumer: str | Consumer | AsyncConsumer, offsets: Mapping[Partition, Offset] | None = None
@@ -72,7 +72,7 @@ class AsyncTransaction:
         await self._transacting.leave(_begun(self._course), error)
 
 
-def _begun(course: Course[Any] | None) -> Course[Any]:
+def _begun(course: TransactionLifecycle[Any] | None) -> TransactionLifecycle[Any]:
     if course is None:
         raise IllegalState("a transaction begins when its block is entered")
     return course

@@ -19,8 +19,8 @@ from ingest_api.config.settings import ServerSettings
 from ingest_api.server.app import list_operations
 from ingest_api.server.open import close_groups, open_groups
 from ingest_api.web.body_reader import Bodies
-from ingest_api.web.context import Tier
-from ingest_api.web.counters import Watch
+from ingest_api.web.context import ServerContext
+from ingest_api.web.counters import RequestCounters
 from ingest_api.web.openapi import ERRORS
 from ingest_api.web.parameters import Parameter
 from ingest_api.web.read_budget import ReadRoom
@@ -48,7 +48,7 @@ def declared_operations() -> list[Operation]:
     with Log.open("memory://") as log, ThreadPoolExecutor(1) as threads, asyncio.Runner() as runner:
         groups = runner.run(open_groups(log, settings))
         try:
-            found = list_operations(Tier(log, groups, settings, bodies, room, Watch(), threads))
+            found = list_operations(ServerContext(log, groups, settings, bodies, room, RequestCounters(), threads))
             return [operation for operation in found if operation.listed]
         finally:
             runner.run(close_groups(groups))
@@ -76,7 +76,7 @@ def _routes(operations: Sequence[Operation]) -> list[str]:
     rows = ["| route | what it does | answers | refuses |", "|---|---|---|---|"]
     for operation in operations:
         answers = " · ".join(f"{says.status} {says.doc}" for says in operation.answers)
-        refuses = ", ".join(map(str, sorted(operation.refuses)))
+        refuses = ", ".join(map(str, sorted(operation.error_statuses)))
         rows.append(f"| `{operation.method} {operation.path}` | {operation.summary} | {answers} | {refuses} |")
     return [*rows, ""]
 

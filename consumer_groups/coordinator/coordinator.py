@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from consumer_groups.coordinator.dead_letter_writer import GivenUp
 from consumer_groups.coordinator.durable_state import Asked, DurableGroups, Large
-from consumer_groups.coordinator.group_maintenance import Tending
+from consumer_groups.coordinator.group_maintenance import GroupMaintenance
 from consumer_groups.coordinator.metrics import GroupSample, GroupStatistics
 from consumer_groups.coordinator.poll_waits import End, Polled
 from consumer_groups.coordinator.read_records import Lender
@@ -41,10 +41,10 @@ from consumer_groups.decisions.membership import (
     Join,
     Joined,
     Leave,
-    asking,
     decide_heartbeat,
     decide_join,
     decide_leave,
+    require_member,
 )
 from consumer_groups.decisions.polling import Poll
 from consumer_groups.decisions.subscription import (
@@ -106,7 +106,7 @@ class Coordinator:
         self._threads = threads
         self._offsets = LogOffsets(log)
         self._durable = DurableGroups(groups, ledger, clock_ms, self)
-        self._tending = Tending(
+        self._tending = GroupMaintenance(
             log,
             self._durable,
             self._offsets,
@@ -158,7 +158,7 @@ class Coordinator:
 
     def heard(self, group: str, member_id: str) -> None:
         """A request of a member came, whatever it asks for and whatever becomes of it: it lives."""
-        self._durable.hear(group, member_id)
+        self._durable.record_liveness(group, member_id)
 
     def peek(self, group: str, member_id: str) -> Options | None:
         """What a member was told when it was created, perhaps not durably yet; None where there is none."""
@@ -169,7 +169,7 @@ class Coordinator:
         """Refuse whoever is no member, or its past."""
 
         def look(known: Group) -> None:
-            asking(known, member_id, generation)
+            require_member(known, member_id, generation)
 
         return await self._look(group, look)
 

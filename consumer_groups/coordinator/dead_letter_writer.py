@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from consumer_groups.coordinator.durable_state import Asked, DurableGroups
 from consumer_groups.decisions.dead_lettering import GiveUp, Open, Outdated, Spot, decide_giving_up, plan_giving_up
-from consumer_groups.decisions.last_attempt import Spoiled
+from consumer_groups.decisions.last_attempt import PoisonRecord
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.cluster import Cluster, Offsets
 from consumer_groups.model.dead_letter import Letter, Origin, configs_for_letters, without_value
@@ -76,7 +76,7 @@ class GivenUp:
     letter: Spot | None
 
 
-class Lettering:
+class DeadLetterWriter:
     """Of all groups of a process."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Lettering:
                 return await self._store(group, command, planned, filled)
 
     async def give_up_spoiled(
-        self, group: str, member_id: str, spoiled: tuple[Spoiled, ...]
+        self, group: str, member_id: str, spoiled: tuple[PoisonRecord, ...]
     ) -> frozenset[TopicPartition]:
         """What a poll found to be delivered too often. Whoever reads it meanwhile sees to it instead.
 

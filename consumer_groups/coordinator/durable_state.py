@@ -25,11 +25,11 @@ from consumer_groups.coordinator.large_decisions import Aside
 from consumer_groups.coordinator.metrics import GroupMeter, stores_offsets
 from consumer_groups.coordinator.tables import row_of
 from consumer_groups.model.records import Record
-from consumer_groups.state.decision import Decision, apply, hear, refresh_group, undo
+from consumer_groups.state.decision import Decision, apply, record_liveness, refresh_group, undo
 from consumer_groups.state.state import Group, Groups
 from delta_log import Appended, LakelogError, Ledger, Prepared
 from delta_log.keyed import Decide, EncodedRows
-from delta_log.model.errors import Closed, DecidedInVain, InvalidRequest, TopicClosed
+from delta_log.model.errors import Closed, InvalidRequest, PredecessorFailed, TopicClosed
 
 T = TypeVar("T")
 #: Whether a decision of a group looks at so much that it is made aside.
@@ -125,10 +125,10 @@ class DurableGroups:
         """Now, or as soon as what is decided of it aside is applied."""
         self._aside.when_free(group, act)
 
-    def hear(self, group: str, member_id: str) -> None:
+    def record_liveness(self, group: str, member_id: str) -> None:
         """A member lives."""
         now_ms = self._clock_ms()
-        self.when_free(group, lambda: hear(self.groups, group, member_id, now_ms))
+        self.when_free(group, lambda: record_liveness(self.groups, group, member_id, now_ms))
 
     def refresh(self) -> None:
         """Nobody could be heard: every member has a fresh full session."""
@@ -153,7 +153,7 @@ class DurableGroups:
         while True:
             while (over := self._mended or self._aside.hindrance(groups)) is not None:
                 await asyncio.shield(over)
-            with suppress(DecidedInVain):
+            with suppress(PredecessorFailed):
                 return await do()
 
     async def _do_once(
@@ -192,7 +192,7 @@ class DurableGroups:
             return decide(self.groups.get(group))
         except LakelogError:
             if member_id is not None:
-                self.hear(group, member_id)
+                self.record_liveness(group, member_id)
             await _stands(self._last.get(group))
             raise
 
@@ -203,7 +203,7 @@ class DurableGroups:
         said, change = await asyncio.shield(self._aside.start((group,), self._decide_aside(known, decide)))
         if isinstance(said, LakelogError):
             if member_id is not None:
-                self.hear(group, member_id)
+                self.record_liveness(group, member_id)
             await _stands(change)
             raise said
         if not said.records:
@@ -231,7 +231,7 @@ class DurableGroups:
 
         decision, rows, commits = await self._aside.run(decide_and_encode)
         if self._mended is not None:
-            raise DecidedInVain("what was decided before it could not be written")
+            raise PredecessorFailed("what was decided before it could not be written")
         change = self._last.get(known.name)
         if isinstance(decision, LakelogError):
             return decision, change
@@ -339,4 +339,4 @@ async def _stands(change: Change | None) -> None:
         try:
             await asyncio.shield(change.outcome)
         except (InvalidRequest, TopicClosed) as refused:
-            raise DecidedInVain(refused) from refused
+            raise PredecessorFailed(refused) from refused

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from consumer_groups.coordinator.dead_letter_writer import Lettering
+from consumer_groups.coordinator.dead_letter_writer import DeadLetterWriter
 from consumer_groups.coordinator.durable_state import DurableGroups
 from consumer_groups.coordinator.poll_waits import Polls
 from consumer_groups.coordinator.timers import Deadlines
@@ -34,7 +34,7 @@ _CLOCK_SET_MS: Final = 1000
 _LOOK_AGAIN_MS: Final = 10_000
 
 
-class Tending:
+class GroupMaintenance:
     """Of all groups of a coordinator. `cluster` is the topics as they were listed last."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Tending:
         self._custom = custom_assignors
         self._retention_ms = retention_ms
         self.cluster = Cluster(topics_in(durable.groups.records()).values(), custom_assignors)
-        self.letters = Lettering(log, durable, self, offsets, clock_ms, threads)
+        self.letters = DeadLetterWriter(log, durable, self, offsets, clock_ms, threads)
         give_up = self.letters.give_up_spoiled
         self.polls = Polls(durable, log, offsets, lambda: self.cluster, clock_ms, threads, give_up)
         self.deadlines = Deadlines(durable.groups, durable.is_busy, clock_ms, self.tick)
@@ -111,7 +111,7 @@ class Tending:
             self._retention_due_ms = self._clock_ms() + _RETENTION_EVERY_MS
             await self.run_retention()
         for group, member_id in self.polls.overdue():
-            self._durable.hear(group, member_id)
+            self._durable.record_liveness(group, member_id)
         done = await self._do_all(self.deadlines.due(), self._decide_expiry)
         return done and not self.stale and not self._offsets.closed
 

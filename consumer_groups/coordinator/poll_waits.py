@@ -17,7 +17,7 @@ from consumer_groups.coordinator.durable_state import DurableGroups
 from consumer_groups.coordinator.min_bytes import Gathering
 from consumer_groups.coordinator.read_records import Lender, look_up, read_in_turn
 from consumer_groups.decisions.decision_weight import has_much, lapsed_from_much
-from consumer_groups.decisions.last_attempt import Read, Spoiled
+from consumer_groups.decisions.last_attempt import PoisonRecord, Read
 from consumer_groups.decisions.polling import (
     Fetch,
     FetchPlan,
@@ -104,7 +104,7 @@ class Polls:
         cluster: Callable[[], Cluster],
         clock_ms: Callable[[], int],
         threads: Executor,
-        give_up: Callable[[str, str, tuple[Spoiled, ...]], Awaitable[frozenset[TopicPartition]]],
+        give_up: Callable[[str, str, tuple[PoisonRecord, ...]], Awaitable[frozenset[TopicPartition]]],
     ) -> None:
         self._durable = durable
         self._log = log

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from consumer_groups.decisions.membership import asking, came_back
+from consumer_groups.decisions.membership import is_acknowledged, require_member
 from consumer_groups.decisions.positions import METADATA_BYTES_MAX, put_offset, put_sought
 from consumer_groups.decisions.rebalance import is_done, release_revoked
 from consumer_groups.model.assignment import TopicPartition
@@ -73,7 +73,7 @@ def decide_commit(
     group: Group, command: Commit, cluster: Cluster, offsets: Offsets, now_ms: int
 ) -> Decision[dict[TopicPartition, int]]:
     """Answers what was committed."""
-    member = asking(group, command.member_id, command.generation)
+    member = require_member(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(member.member_id, now_ms))
     if member.standing == "lapsed":
@@ -96,7 +96,7 @@ def decide_commit(
 
 def decide_seek(group: Group, command: Seek, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[None]:
     """Read on elsewhere. An offset that the log does not have is for the reset policy, when it is read, as in Kafka."""
-    member = asking(group, command.member_id, command.generation)
+    member = require_member(group, command.member_id, command.generation)
     if command.received is not None and command.received < group.presences[member.member_id].came:
         raise IllegalState(group.name, member.member_id, "it asked for this before it was given what it has by now")
     held = group.holdings.get(member.member_id)
@@ -111,7 +111,7 @@ def decide_seek(group: Group, command: Seek, cluster: Cluster, offsets: Offsets,
         offset = _resolve(group, partition, where, offsets)
         put_sought(draft, member.member_id, partition, topic.topic_id, offset)
         placed[partition] = topic.topic_id, offset
-    lost = not came_back(group, member.member_id, command.received)
+    lost = not is_acknowledged(group, member.member_id, command.received)
     draft.notes += [Heard(member.member_id, now_ms), Placed(member.member_id, placed, sought=True, lost=lost)]
     return draft.decide(None)
 
@@ -175,7 +175,7 @@ def _check_generation(group: Group, member: MemberRecord, partition: TopicPartit
 
 def _commit_delivered(draft: Draft, member: MemberRecord, command: Commit) -> dict[TopicPartition, int]:
     group, generation, committed = draft.group, command.generation, dict[TopicPartition, int]()
-    back = came_back(group, member.member_id, command.received)
+    back = is_acknowledged(group, member.member_id, command.received)
     if group.presences[member.member_id].recalled:
         raise DeliveryForgotten(group.name, member.member_id)
     if bereft := group.presences[member.member_id].bereft:

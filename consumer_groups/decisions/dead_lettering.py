@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from consumer_groups.decisions.commits import check_owner, check_partition
 from consumer_groups.decisions.count_attempts import forget_attempts
-from consumer_groups.decisions.membership import asking
-from consumer_groups.decisions.positions import beneath, put_offset
+from consumer_groups.decisions.membership import require_member
+from consumer_groups.decisions.positions import group_position, put_offset
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.cluster import Cluster, Offsets
 from consumer_groups.model.dead_letter import dead_letter_topics
@@ -61,7 +61,7 @@ class Outdated(Exception):
 
 def plan_giving_up(group: Group, command: GiveUp, cluster: Cluster, offsets: Offsets) -> Open:
     """What there is to do; refused as a whole if the group cannot pass one of them."""
-    member = asking(group, command.member_id, command.generation)
+    member = require_member(group, command.member_id, command.generation)
     if member.standing == "lapsed":
         raise PollOverdue(group.name, member.member_id, member.options.max_poll_interval_ms, group.generation)
     found: dict[tuple[str, Spot], int] = {}
@@ -73,7 +73,7 @@ def plan_giving_up(group: Group, command: GiveUp, cluster: Cluster, offsets: Off
             continue
         if known is None:
             raise PartitionUnavailable(*partition)
-        least = max(known.log_start_offset, beneath(group, topic.topic_id, partition.partition) or 0)
+        least = max(known.log_start_offset, group_position(group, topic.topic_id, partition.partition) or 0)
         if not least <= offset < known.end_offset:
             raise NotOpen(group.name, *partition, offset, least, known.end_offset - 1)
         attempts = group.attempts_at(topic.topic_id, partition.partition).of(offset)
@@ -122,7 +122,7 @@ def decide_giving_up(
 def _advance(draft: Draft, partition: TopicPartition, topic_id: str, marked: set[int]) -> None:
     """Behind what is next in line, as far as that is given up; where the owner sought stays as it is."""
     group, number = draft.group, partition.partition
-    line = reached = beneath(group, topic_id, number)
+    line = reached = group_position(group, topic_id, number)
     if line is None or reached is None:
         return
     while reached in marked or group.is_skipped(topic_id, number, reached):

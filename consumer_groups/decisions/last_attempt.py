@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from consumer_groups.decisions.positions import beneath
+from consumer_groups.decisions.positions import group_position
 from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.records import MemberRecord
 from consumer_groups.state.member_session import Presence
@@ -37,7 +37,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class PoisonRecord:
     """A record that was tried as often as it may be: a dead letter."""
 
     partition: TopicPartition
@@ -52,7 +52,7 @@ class Chosen(NamedTuple):
     last_try: bool
 
 
-def bound(group: Group, member: MemberRecord, read: Read) -> Read | Spoiled:
+def bound(group: Group, member: MemberRecord, read: Read) -> Read | PoisonRecord:
     """How far to read: not over what is marked, nor over what is given alone."""
     topic_id, number = read.topic_id, read.partition.partition
     limit = group.next_skip(topic_id, number, read.offset)
@@ -60,9 +60,9 @@ def bound(group: Group, member: MemberRecord, read: Read) -> Read | Spoiled:
     if most is None:
         return read if limit is None else replace(read, limit=limit)
     attempts = group.attempts_at(topic_id, number)
-    since = max(read.offset, beneath(group, topic_id, number) or 0)
+    since = max(read.offset, group_position(group, topic_id, number) or 0)
     if since == read.offset and attempts.of(since) >= most and attempts.was_alone(since):
-        return Spoiled(read.partition, since, attempts.of(since))
+        return PoisonRecord(read.partition, since, attempts.of(since))
     last = attempts.first_with(most - 1, since)
     if last == read.offset:
         return replace(read, limit=read.offset + 1, last_try=True)

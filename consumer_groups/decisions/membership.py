@@ -73,7 +73,7 @@ class Beaten:
     since: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
 
 
-def came_back(group: Group, member_id: str, received: int | None) -> bool:
+def is_acknowledged(group: Group, member_id: str, received: int | None) -> bool:
     """Whether the member is done with all that it was given: not with an answer that never reached it.
 
     `received` is the number of the last answer with records that did; None from one that trusts.
@@ -81,7 +81,7 @@ def came_back(group: Group, member_id: str, received: int | None) -> bool:
     return received is None or received == group.presences[member_id].answer
 
 
-def asking(group: Group, member_id: str, generation: int | None = None) -> MemberRecord:
+def require_member(group: Group, member_id: str, generation: int | None = None) -> MemberRecord:
     """The member that asks; refused if there is none, or if it is the past of one."""
     member = group.members.get(member_id)
     if member is None or member.standing == "away":
@@ -121,11 +121,11 @@ def decide_leave(group: Group, command: Leave, cluster: Cluster, now_ms: int) ->
     """All that was delivered is done with, as the member says so itself; or it failed."""
     away = group.members.get(command.member_id)
     if away is None or away.standing != "away" or not command.for_good:
-        member = asking(group, command.member_id, command.generation)
+        member = require_member(group, command.member_id, command.generation)
     else:
         member = away
     draft = Draft(group, cluster, now_ms)
-    back = came_back(group, member.member_id, command.received) and not command.failed
+    back = is_acknowledged(group, member.member_id, command.received) and not command.failed
     held = draft.holding(member.member_id)
     if held is None or member.options.group_instance_id is None or command.for_good:
         remove(draft, member, came_back=back)
@@ -143,7 +143,7 @@ def decide_leave(group: Group, command: Leave, cluster: Cluster, now_ms: int) ->
 
 def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms: int) -> Decision[Beaten]:
     """It lives; and what it has given up moves."""
-    member = asking(group, command.member_id, command.generation)
+    member = require_member(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(member.member_id, now_ms))
     held = draft.holding(member.member_id)

@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from consumer_groups.decisions.last_attempt import Read, Spoiled, bound, choose
-from consumer_groups.decisions.membership import asking, came_back
-from consumer_groups.decisions.positions import beneath, commit_all_owed, put_resolved, put_sought, start_of
+from consumer_groups.decisions.last_attempt import PoisonRecord, Read, bound, choose
+from consumer_groups.decisions.membership import is_acknowledged, require_member
+from consumer_groups.decisions.positions import commit_all_owed, group_position, put_resolved, put_sought, start_of
 from consumer_groups.decisions.rebalance import release_revoked, retarget
 from consumer_groups.model.assignment import TopicPartition, in_order
 from consumer_groups.model.cluster import Cluster, Offsets, Topic
@@ -89,7 +89,7 @@ class FetchPlan:
     reads: tuple[Read, ...]
     waits: tuple[Read, ...]
     lookups: tuple[Lookup, ...]
-    spoiled: tuple[Spoiled, ...] = ()
+    spoiled: tuple[PoisonRecord, ...] = ()
     last_try: bool = False
 
 
@@ -110,10 +110,10 @@ class Delivery:
 
 
 def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> Decision[Begun]:
-    member = asking(group, command.member_id, command.generation)
+    member = require_member(group, command.member_id, command.generation)
     presence = group.presences[member.member_id]
     draft = Draft(group, cluster, now_ms)
-    lost = not came_back(group, member.member_id, command.received)
+    lost = not is_acknowledged(group, member.member_id, command.received)
     options, last = member.options, presence.committed_at_ms
     if options.auto_commit_enable and last is not None and now_ms - last >= options.auto_commit_interval_ms:
         commit_all_owed(draft, member, came_back=not lost)
@@ -134,12 +134,12 @@ def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> D
 
 def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[FetchPlan]:
     """Where to read. What the reset policy says is kept, so that no restart and no successor begins elsewhere."""
-    member = asking(group, command.member_id)
+    member = require_member(group, command.member_id)
     draft = Draft(group, cluster, now_ms)
     reads: list[Read] = []
     waits: list[Read] = []
     lookups: list[Lookup] = []
-    spoiled: list[Spoiled] = []
+    spoiled: list[PoisonRecord] = []
     placed: dict[TopicPartition, tuple[str, int]] = {}
     for partition, epoch in _in_turn(group, member):
         topic, known = cluster.get(partition.topic), offsets.get(partition)
@@ -152,7 +152,9 @@ def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offset
                 lookups.append(Lookup(partition, begin.timestamp_ms))
                 continue
             position = begin
-            if _is_in(known, beneath(group, topic.topic_id, partition.partition)):  # only where it sought was not
+            if _is_in(
+                known, group_position(group, topic.topic_id, partition.partition)
+            ):  # only where it sought was not
                 put_sought(draft, member.member_id, partition, topic.topic_id, position)
             else:
                 put_resolved(draft, partition, topic.topic_id, position)
@@ -161,7 +163,7 @@ def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offset
         if place is None or (place.topic_id, place.position) != (topic.topic_id, position):
             placed[partition] = topic.topic_id, position
         read = bound(group, member, Read(partition, topic.topic_id, epoch, position))
-        if isinstance(read, Spoiled):
+        if isinstance(read, PoisonRecord):
             spoiled.append(read)
         else:
             (reads if position < known.end_offset else waits).append(read)
@@ -179,7 +181,7 @@ def decide_delivery(
     `since` is the last answer that was given before it began. Where there is a later one, that is another poll's, of
     which nobody knows whether it arrived: nothing is given behind it.
     """
-    member = asking(group, member_id)
+    member = require_member(group, member_id)
     presence, held = group.presences[member_id], group.holdings.get(member_id)
     accepted: list[Taken] = []
     for each in taken if since in {None, presence.answer} else ():
@@ -207,13 +209,13 @@ def decide_delivery(
 
 def decide_idle(group: Group, member_id: str, now_ms: int | None) -> Decision[None]:
     """A poll ended without records: at its time, or (without a time) because the client went away."""
-    asking(group, member_id)
+    require_member(group, member_id)
     return Decision(group.name, None, group.generation, notes=(Idle(member_id, now_ms),))
 
 
 def decide_answer_lost(group: Group, member_id: str, answer: int) -> Decision[None]:
     """The client went away before it had all of an answer: what was in it is given again."""
-    asking(group, member_id)
+    require_member(group, member_id)
     if group.presences[member_id].answer != answer:
         return Decision(group.name, None, group.generation)
     return Decision(group.name, None, group.generation, notes=(Idle(member_id, None, lost=True),))

@@ -29,10 +29,10 @@ def start_of(group: Group, member_id: str, topic_id: str, partition: int) -> int
     position = group.positions.get((topic_id, partition))
     if position is not None and position.sought is not None and position.member_id == member_id:
         return position.sought
-    return beneath(group, topic_id, partition)
+    return group_position(group, topic_id, partition)
 
 
-def beneath(group: Group, topic_id: str, partition: int) -> int | None:
+def group_position(group: Group, topic_id: str, partition: int) -> int | None:
     """Where anybody else would begin."""
     position = group.positions.get((topic_id, partition))
     if position is not None and position.resolved is not None:
@@ -89,7 +89,7 @@ def _behind_readers(draft: Draft, partition: TopicPartition, topic_id: str) -> i
         offset
         for place in places
         if place is not None and place.topic_id == topic_id
-        for offset in (place.position, place.before)
+        for offset in (place.position, place.acked_position)
         if offset is not None
     )
     return min(ahead, default=_NOBODY_READS)

@@ -19,7 +19,7 @@ from consumer_groups.decisions.positions import commit_owed, forget_sought
 from consumer_groups.model.assignment import Assignment, Subscriber, TopicPartition, assignor_named
 from consumer_groups.model.records import MemberRecord, TopicRecord
 from consumer_groups.state.group_draft import Draft
-from consumer_groups.state.member_session import Bereft
+from consumer_groups.state.member_session import PartitionLost
 from delta_log.model.errors import LakelogError
 
 FALLBACK: Final = "range"
@@ -65,7 +65,7 @@ def release(
     """
     let_go(draft, member, partition, came_back=came_back)
     if not (came_back or willing) and _is_open(draft, member.member_id, partition):
-        draft.notes.append(Bereft(member.member_id, partition))
+        draft.notes.append(PartitionLost(member.member_id, partition))
     draft.take(member.member_id, partition)
 
 
@@ -111,7 +111,7 @@ def is_done(draft: Draft, member: MemberRecord, partition: TopicPartition) -> bo
     if not _is_open(draft, member.member_id, partition):
         return True
     place = draft.place(member.member_id, partition)
-    return _waits_in_poll(draft, member.member_id) and place is not None and place.settled == place.delivered
+    return _waits_in_poll(draft, member.member_id) and place is not None and place.acked == place.delivered
 
 
 def _is_open(draft: Draft, member_id: str, partition: TopicPartition) -> bool:

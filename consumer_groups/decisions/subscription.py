@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from consumer_groups.decisions.membership import asking, came_back
+from consumer_groups.decisions.membership import is_acknowledged, require_member
 from consumer_groups.decisions.rebalance import release, release_all, retarget, subscribed_topics
 from consumer_groups.model.assignment import TopicPartition, in_order
 from consumer_groups.model.cluster import Cluster, PatternError
@@ -51,7 +51,7 @@ class Assign:
 
 
 def decide_subscribe(group: Group, command: Subscribe, cluster: Cluster, now_ms: int) -> Decision[None]:
-    member = asking(group, command.member_id, command.generation)
+    member = require_member(group, command.member_id, command.generation)
     _check_subscription(group, member, command, cluster)
     topics = None if command.pattern is not None else tuple(dict.fromkeys(command.topics))
     draft = Draft(group, cluster, now_ms)
@@ -64,7 +64,7 @@ def decide_subscribe(group: Group, command: Subscribe, cluster: Cluster, now_ms:
     draft.put_member(now_is)
     held = draft.holding(member.member_id)
     if held is not None:  # what it gives up itself, it is done with
-        wanted, back = subscribed_topics(draft, now_is), came_back(group, member.member_id, command.received)
+        wanted, back = subscribed_topics(draft, now_is), is_acknowledged(group, member.member_id, command.received)
         for partition in [each for each in (*held.assigned, *held.revoking) if each.topic not in wanted]:
             release(draft, member, partition, came_back=back)
     retarget(draft, strict=True)
@@ -72,16 +72,16 @@ def decide_subscribe(group: Group, command: Subscribe, cluster: Cluster, now_ms:
 
 
 def decide_unsubscribe(group: Group, command: Unsubscribe, cluster: Cluster, now_ms: int) -> Decision[None]:
-    member = asking(group, command.member_id, command.generation)
+    member = require_member(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(member.member_id, now_ms))
-    _end(draft, member, back=came_back(group, member.member_id, command.received))
+    _end(draft, member, back=is_acknowledged(group, member.member_id, command.received))
     retarget(draft)
     return draft.decide(None)
 
 
 def decide_assign(group: Group, command: Assign, cluster: Cluster, now_ms: int) -> Decision[None]:
-    member = asking(group, command.member_id, command.generation)
+    member = require_member(group, command.member_id, command.generation)
     if member.subscribed and not member.inherited:
         raise MixedSubscription(group.name, member.member_id, "it has a subscription, so it cannot be assigned to")
     for topic, partition in command.partitions:
@@ -98,7 +98,7 @@ def decide_assign(group: Group, command: Assign, cluster: Cluster, now_ms: int) 
         retarget(draft)
     else:
         kept = tuple(each for each in member.manual or () if each not in chosen)
-        back = came_back(group, member.member_id, command.received)
+        back = is_acknowledged(group, member.member_id, command.received)
         release_all(draft, msgspec.structs.replace(member, manual=kept), came_back=back)
         draft.notes.append(Settled(member.member_id))
     draft.put_member(msgspec.structs.replace(draft.members[member.member_id], manual=tuple(chosen) or None))
@@ -107,13 +107,13 @@ def decide_assign(group: Group, command: Assign, cluster: Cluster, now_ms: int) 
 
 def read_subscription(group: Group, member_id: str, cluster: Cluster) -> tuple[str, ...]:
     """The topics that it reads with the group, of a pattern those that it matches now."""
-    member = asking(group, member_id)
+    member = require_member(group, member_id)
     return tuple(sorted(cluster.matching(member.pattern))) if member.pattern is not None else member.topics or ()
 
 
 def read_assignment(group: Group, member_id: str) -> tuple[TopicPartition, ...]:
     """What it may read now; not what it is to give up."""
-    member, held = asking(group, member_id), group.holdings.get(member_id)
+    member, held = require_member(group, member_id), group.holdings.get(member_id)
     if held is not None:
         return tuple(in_order(held.assigned))
     return tuple(TopicPartition(*each) for each in member.manual or ())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from consumer_groups.model.records import Key, Record
-from consumer_groups.state.member_session import Heard, Note, Place, note
+from consumer_groups.state.member_session import Heard, Note, Position, note
 from consumer_groups.state.state import Group, Groups, replay
 
 #: A member is given fewer answers than this has numbers, in one life.
@@ -80,7 +80,7 @@ def refresh_group(groups: Groups, name: str, now_ms: int) -> None:
         _start_sessions(group, now_ms, anew=True)
 
 
-def hear(groups: Groups, group: str, member_id: str, now_ms: int) -> None:
+def record_liveness(groups: Groups, group: str, member_id: str, now_ms: int) -> None:
     """Any request of a member says that it lives, one that is refused as well."""
     found = groups.by_name.get(group)
     presence = None if found is None else found.presences.get(member_id)
@@ -92,7 +92,7 @@ def _forget_places(group: Group, undone: set[Key]) -> None:
     for presence in group.presences.values():
         for partition, place in presence.places.items():
             if ("position", group.name, place.topic_id, partition.partition) in undone:
-                presence.places[partition] = Place()
+                presence.places[partition] = Position()
 
 
 def _start_sessions(group: Group, now_ms: int, *, anew: bool) -> None:

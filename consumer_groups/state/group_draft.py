@@ -25,7 +25,7 @@ from consumer_groups.model.records import (
     gone,
 )
 from consumer_groups.state.decision import Decision
-from consumer_groups.state.member_session import Gained, Note, Place, Presence, RevokeBy
+from consumer_groups.state.member_session import Note, PartitionAssigned, Position, Presence, RevokeBy
 from consumer_groups.state.state import Group, Holding, assignment_record
 
 Reply = TypeVar("Reply")
@@ -65,7 +65,7 @@ class Draft:
     def presence(self, member_id: str) -> Presence:
         return self.group.presences.get(member_id, _NOBODY)
 
-    def place(self, member_id: str, partition: TopicPartition) -> Place | None:
+    def place(self, member_id: str, partition: TopicPartition) -> Position | None:
         """None also where this decision gave it: nothing was delivered from it yet."""
         if partition in self._gained.get(member_id, ()):
             return None
@@ -200,7 +200,7 @@ class Draft:
             )
         table = self.group.table
         records = tuple(record for key, record in self._records.items() if (table.get(key) or gone(key)) != record)
-        gains = [Gained(member_id, tuple(its)) for member_id, its in self._gained.items() if its]
+        gains = [PartitionAssigned(member_id, tuple(its)) for member_id, its in self._gained.items() if its]
         notes = (*gains, *self.notes)
         return Decision(self.group.name, reply, self.generation, records, notes, frozenset(woken))
 

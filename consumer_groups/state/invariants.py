@@ -66,7 +66,7 @@ def _check_memory(group: Group) -> None:
         _law(owned <= presence.places.keys() <= owned | manual, "places are of what is owned", member_id)
         _law(presence.revoke_by_ms.keys() <= held.revoking.keys(), "only what is revoked has a deadline", member_id)
         for partition, place in presence.places.items():
-            _law((place.settled or 0) <= (place.delivered or 0), "settled is delivered", partition, place)
+            _law((place.acked or 0) <= (place.delivered or 0), "settled is delivered", partition, place)
             _law((place.position or 0) >= (place.delivered or 0), "what is delivered is passed", partition, place)
 
 

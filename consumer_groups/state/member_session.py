@@ -14,7 +14,7 @@ import msgspec
 from consumer_groups.model.assignment import TopicPartition
 
 
-class Place(msgspec.Struct):
+class Position(msgspec.Struct):
     """How far a member was given one partition. What is None is not known, or was not given yet.
 
     topic_id   of which all this is true: a later topic of the name begins anew
@@ -29,22 +29,22 @@ class Place(msgspec.Struct):
     topic_id: str = ""
     position: int | None = None
     delivered: int | None = None
-    settled: int | None = None
-    before: int | None = None
-    earlier: int | None = None
+    acked: int | None = None
+    acked_position: int | None = None
+    delivered_before_seek: int | None = None
     sought: bool = False
     doubtful: bool = True
 
     def done(self, *, came_back: bool) -> tuple[int | None, bool]:
         """Behind what the member is done with, and whether that was given to it since it last sought."""
-        since = self.delivered if came_back else self.settled
+        since = self.delivered if came_back else self.acked
         if since is None and came_back:
-            return self.earlier, False
+            return self.delivered_before_seek, False
         return since, True
 
     def leaves_open(self, committed: int) -> bool:
         """Whether something that was delivered is not committed."""
-        return self.doubtful or max(self.delivered or 0, self.earlier or 0) > committed
+        return self.doubtful or max(self.delivered or 0, self.delivered_before_seek or 0) > committed
 
 
 class Presence(msgspec.Struct):
@@ -66,7 +66,7 @@ class Presence(msgspec.Struct):
     """Whether the last answer was taken back, and none was given since."""
     turn: TopicPartition | None = None
     """What was read last: the next poll begins behind it."""
-    places: dict[TopicPartition, Place] = {}
+    places: dict[TopicPartition, Position] = {}
     revoke_by_ms: dict[TopicPartition, int] = {}
     recalled: bool = False
     """Whether an earlier process may have given it records: until it comes back for more, nobody knows which."""
@@ -130,7 +130,7 @@ class Delivered(NamedTuple):
     tried: tuple[Tried, ...] = ()
 
 
-class Gained(NamedTuple):
+class PartitionAssigned(NamedTuple):
     """It was given these just now, so nothing of them was delivered to it."""
 
     member_id: str
@@ -146,7 +146,7 @@ class Placed(NamedTuple):
     lost: bool = False
 
 
-class Bereft(NamedTuple):
+class PartitionLost(NamedTuple):
     """This was taken from it while something that it was given was not committed."""
 
     member_id: str
@@ -170,7 +170,9 @@ class Settled(NamedTuple):
     member_id: str
 
 
-Note = Heard | Polling | Idle | Delivered | Gained | Placed | Bereft | RevokeBy | AutoCommitted | Settled
+Note = (
+    Heard | Polling | Idle | Delivered | PartitionAssigned | Placed | PartitionLost | RevokeBy | AutoCommitted | Settled
+)
 
 
 def note(presence: Presence, said: Note) -> None:
@@ -192,7 +194,7 @@ def _note_idle(presence: Presence, said: Idle) -> None:
         _take_answer_back(presence)
 
 
-def _note_gained(presence: Presence, said: Gained) -> None:
+def _note_gained(presence: Presence, said: PartitionAssigned) -> None:
     for partition in said.partitions:
         if (place := presence.places.get(partition)) is not None:
             place.doubtful = False
@@ -204,12 +206,12 @@ def _note_placed(presence: Presence, said: Placed) -> None:
     for partition, (topic_id, position) in said.positions.items():
         place = presence.places.get(partition)
         if place is None or place.topic_id not in ("", topic_id):
-            place = presence.places[partition] = Place()
+            place = presence.places[partition] = Position()
         place.topic_id = topic_id
         _put(place, position, sought=said.sought)
 
 
-def _note_bereft(presence: Presence, said: Bereft) -> None:
+def _note_bereft(presence: Presence, said: PartitionLost) -> None:
     presence.bereft[said.partition] = None
 
 
@@ -240,9 +242,9 @@ def _note_polling(presence: Presence, said: Polling) -> None:
     presence.in_hand = said.in_hand
     presence.answer += said.left_out
     for place in presence.places.values():
-        place.before, place.doubtful = place.position, place.doubtful and said.keeps
-        if place.settled != place.delivered:
-            place.settled = place.delivered
+        place.acked_position, place.doubtful = place.position, place.doubtful and said.keeps
+        if place.acked != place.delivered:
+            place.acked = place.delivered
             presence.unsettled = True
 
 
@@ -250,8 +252,8 @@ def _take_answer_back(presence: Presence) -> None:
     if presence.came < presence.answer:  # else it is one without records that did not arrive
         presence.tried = tuple(each for each in presence.tried if each.answer != presence.answer)
     for place in presence.places.values():
-        if place.delivered != place.settled:
-            place.position, place.delivered = place.before, place.settled
+        if place.delivered != place.acked:
+            place.position, place.delivered = place.acked_position, place.acked
             presence.took_back = True
 
 
@@ -266,13 +268,13 @@ def _note_delivered(presence: Presence, said: Delivered) -> None:
         presence.turn = partition
 
 
-def _put(place: Place, position: int, *, sought: bool) -> None:
+def _put(place: Position, position: int, *, sought: bool) -> None:
     place.position = position
     if not sought:
         return
     if place.delivered is not None:
-        place.earlier = max(place.delivered, place.earlier or 0)
-    place.delivered = place.settled = place.before = None
+        place.delivered_before_seek = max(place.delivered, place.delivered_before_seek or 0)
+    place.delivered = place.acked = place.acked_position = None
     place.sought = True
 
 
@@ -281,9 +283,9 @@ _REMEMBER: Final[dict[type[Note], Callable[[Presence, Any], None]]] = {
     Polling: _note_polling,
     Idle: _note_idle,
     Delivered: _note_delivered,
-    Gained: _note_gained,
+    PartitionAssigned: _note_gained,
     Placed: _note_placed,
-    Bereft: _note_bereft,
+    PartitionLost: _note_bereft,
     RevokeBy: _note_revocation,
     AutoCommitted: _note_auto_commit,
     Settled: _note_settled,

@@ -30,7 +30,7 @@ from consumer_groups.model.records import (
     TopicRecord,
     gone,
 )
-from consumer_groups.state.member_session import Place, Presence
+from consumer_groups.state.member_session import Position, Presence
 
 _UNTRIED: Final = Attempts()
 
@@ -250,7 +250,7 @@ def _hold(group: Group, member_id: str, holding: Holding | None) -> None:
         presence.places.pop(partition, None)
     for partition, epoch in has.items():
         if had.get(partition) != epoch:
-            presence.places[partition] = Place()
+            presence.places[partition] = Position()
     for partition in [each for each in presence.revoke_by_ms if each not in after.revoking]:
         del presence.revoke_by_ms[partition]
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from delta_log.model.errors import DecidedInVain, InvalidRequest, LakelogError, StorageRefused, TopicClosed
+from delta_log.model.errors import InvalidRequest, LakelogError, PredecessorFailed, StorageRefused, TopicClosed
 from delta_log.model.types import Appended
 from delta_log.records.idempotence import Producers
 from delta_log.records.keyed_table import LedgerTable, RowCodec
 from delta_log.records.request import Request
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 
 class KnownTable(msgspec.Struct):
@@ -24,7 +24,7 @@ class KnownTable(msgspec.Struct):
 
     table: LedgerTable
     codec: RowCodec
-    live: Live | None = None
+    live: TopicState | None = None
 
     @property
     def ready(self) -> bool:
@@ -35,7 +35,7 @@ class KnownTable(msgspec.Struct):
 class Prepared(msgspec.Struct, frozen=True, gc=False):
     """Records of one topic, checked and split by partition; they have no offsets, and nobody sees them."""
 
-    live: Live
+    live: TopicState
     request: Request
 
 
@@ -106,7 +106,7 @@ class LedgerRequest(msgspec.Struct):
         """Of those behind it, each is refused by what refuses all; not by what concerns this one alone."""
         closed_to_all = isinstance(why, TopicClosed) and why.topic not in {each.live.name for each in self.appends}
         if isinstance(why, InvalidRequest | TopicClosed) and not closed_to_all:
-            return DecidedInVain(why)
+            return PredecessorFailed(why)
         if isinstance(why, LakelogError) and why.outcome == LakelogError.outcome:
             return why
         return StorageRefused("what was decided upon rows that may not be stored", why)
@@ -115,7 +115,7 @@ class LedgerRequest(msgspec.Struct):
 class LedgerRun(msgspec.Struct):
     """Rows that the units of a group bring to one table, on their way to one frame."""
 
-    live: Live
+    live: TopicState
     base: int
     rows: list[bytes]
     timestamp_ms: int

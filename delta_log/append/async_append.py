@@ -17,47 +17,47 @@ from delta_log.append.commit_queue import Unit
 from delta_log.append.group_commit import Writer
 from delta_log.model.types import Appended
 from delta_log.records.request import Request
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 
-class LoopDoor:
+class AsyncAppender:
     """Where event loops come in."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._of_thread = threading.local()
 
-    async def append(self, live: Live, request: Request) -> Appended:
+    async def append(self, live: TopicState, request: Request) -> Appended:
         return await self.queue_up(live, request)
 
-    def queue_up(self, live: Live, request: Request) -> asyncio.Future[Appended]:
-        unit = LoopUnit(self._writer, live, request, self.mailbox())
+    def queue_up(self, live: TopicState, request: Request) -> asyncio.Future[Appended]:
+        unit = AppendTicket(self._writer, live, request, self.mailbox())
         self.enter(unit)
         return unit.future
 
-    def enter(self, unit: LoopUnit) -> None:
+    def enter(self, unit: AppendTicket) -> None:
         """Queue up; by any thread."""
         if self._writer.turns.enter(unit):
             unit.lead()
 
-    def mailbox(self) -> Mailbox:
+    def mailbox(self) -> LoopReplies:
         """Of the running loop."""
         loop = asyncio.get_running_loop()
-        box: Mailbox | None = getattr(self._of_thread, "box", None)
+        box: LoopReplies | None = getattr(self._of_thread, "box", None)
         if box is None or box.loop is not loop:
-            box = self._of_thread.box = Mailbox(loop)
+            box = self._of_thread.box = LoopReplies(loop)
         return box
 
 
-class Mailbox:
+class LoopReplies:
     """Answers on their way to one loop. It is woken once for a whole group, as waking it lets go of the interpreter."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._units: deque[LoopUnit] = deque()
+        self._units: deque[AppendTicket] = deque()
         self._called = False
 
-    def put(self, unit: LoopUnit) -> None:
+    def put(self, unit: AppendTicket) -> None:
         self._units.append(unit)
 
     def deliver(self) -> None:
@@ -72,12 +72,14 @@ class Mailbox:
             self._units.popleft().settle()
 
 
-class LoopUnit(Unit):
+class AppendTicket(Unit):
     """Of a task that awaits it."""
 
     __slots__ = ("box", "future", "writer")
 
-    def __init__(self, writer: Writer, live: Live | None, request: Request | LedgerRequest, box: Mailbox) -> None:
+    def __init__(
+        self, writer: Writer, live: TopicState | None, request: Request | LedgerRequest, box: LoopReplies
+    ) -> None:
         super().__init__(live, request)
         self.writer = writer
         self.box = box
@@ -104,12 +106,12 @@ class LoopUnit(Unit):
             self.future.set_result(self.result)
 
 
-class LedgerUnit(LoopUnit):
+class LedgerUnit(AppendTicket):
     """Of a task that awaits that rows are durable, and may have decided more upon them since."""
 
     __slots__ = ()
 
-    def __init__(self, writer: Writer, request: LedgerRequest, box: Mailbox) -> None:
+    def __init__(self, writer: Writer, request: LedgerRequest, box: LoopReplies) -> None:
         super().__init__(writer, None, request, box)
 
     def done(self) -> None:

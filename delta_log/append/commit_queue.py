@@ -10,9 +10,9 @@ from typing import Final, Protocol
 from delta_log.append.append_unit import LedgerRequest
 from delta_log.model.errors import OutcomeUnknown
 from delta_log.model.types import Appended
-from delta_log.records.epoch_bump import Bump
+from delta_log.records.epoch_bump import EpochBump
 from delta_log.records.request import Request
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 _GROUP_BYTES: Final = 8 * 1024 * 1024
 _GROUP_UNITS: Final = 4096
@@ -31,7 +31,7 @@ class Unit(ABC):
 
     __slots__ = ("error", "live", "request", "result")
 
-    def __init__(self, live: Live | None, request: Request | LedgerRequest | Bump) -> None:
+    def __init__(self, live: TopicState | None, request: Request | LedgerRequest | EpochBump) -> None:
         self.live = live
         self.request = request
         self.result: Appended | None = None
@@ -53,7 +53,7 @@ class ThreadUnit(Unit):
 
     __slots__ = ("_gate", "leads")
 
-    def __init__(self, live: Live | None, request: Request | LedgerRequest | Bump) -> None:
+    def __init__(self, live: TopicState | None, request: Request | LedgerRequest | EpochBump) -> None:
         super().__init__(live, request)
         self.leads = False
         self._gate = threading.Lock()
@@ -78,7 +78,7 @@ class ThreadUnit(Unit):
         return self.result
 
 
-class AloneTurn:
+class ExclusiveSlot:
     """Of a thread that wants no group beside it."""
 
     __slots__ = ("_gate",)
@@ -94,7 +94,7 @@ class AloneTurn:
         self._gate.acquire()
 
 
-class Turns:
+class CommitQueue:
     """The queue. Everyone in it waits on something of his own, so nobody is woken for nothing."""
 
     def __init__(self) -> None:

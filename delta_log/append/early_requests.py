@@ -26,7 +26,7 @@ class Parked:
     wake: Callable[[], None]
 
 
-class Parking:
+class EarlyRequests:
     """Of one log.
 
     No wake-up is lost: he who waits is on the list before he looks, and a predecessor is remembered before the list

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import msgspec
 
 from delta_log.append.append_unit import LedgerRequest
-from delta_log.append.commit_queue import AloneTurn, ThreadUnit, Turn, Turns
-from delta_log.append.early_requests import Parking
+from delta_log.append.commit_queue import CommitQueue, ExclusiveSlot, ThreadUnit, Turn
+from delta_log.append.early_requests import EarlyRequests
 from delta_log.append.sequencer import Group, Sequencer
 from delta_log.journal import Journal
 from delta_log.journal.group_format import Frame, Payload, Place, checksum
@@ -35,15 +35,15 @@ from delta_log.model.errors import (
     TransactionFenced,
 )
 from delta_log.model.types import Appended, ProducerStamp
-from delta_log.records.epoch_bump import Bump
+from delta_log.records.epoch_bump import EpochBump
 from delta_log.records.idempotence import Producers
 from delta_log.records.payload_kinds import DECISION
 from delta_log.records.request import Part, Request, SpilledRows
 from delta_log.records.row_codec import Run
 from delta_log.runtime.disk_room import DiskRoom
 from delta_log.runtime.meters import JournalMeter
-from delta_log.topics.partition_state import Chunk, Tail, keeps_bytes, row_bytes, wake_all
-from delta_log.topics.topic_state import Live, PendingGroup
+from delta_log.topics.partition_state import Chunk, PartitionState, keeps_bytes, row_bytes, wake_all
+from delta_log.topics.topic_state import PendingGroup, TopicState
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True):
 class Follower(Protocol):
     """Who makes the tables follow the journal."""
 
-    def notice(self, live: Live) -> None: ...
+    def notice(self, live: TopicState) -> None: ...
 
 
 class Writer:
@@ -80,13 +80,13 @@ class Writer:
         #: how many groups were stored; each settles what was in doubt before it
         self.writes = 0
         #: what must be in which table before a segment can go
-        self.segments: dict[tuple[int, int], dict[Tail, int]] = {}
+        self.segments: dict[tuple[int, int], dict[PartitionState, int]] = {}
         #: segments that hold frames of no table
         self.aside: set[tuple[int, int]] = set()
         #: where the groups of event loops are written
         self.syncing = ThreadPoolExecutor(1, thread_name_prefix="lakelog-sync")
-        self.turns = Turns()
-        self.parking = Parking(self.producers)
+        self.turns = CommitQueue()
+        self.parking = EarlyRequests(self.producers)
         self.meter = JournalMeter()
         self._follower = follower
         self._mutex = threading.Lock()
@@ -99,7 +99,7 @@ class Writer:
     def producers(self) -> Producers:
         return self.sequencer.producers
 
-    def append(self, live: Live | None, request: Request | LedgerRequest | Bump) -> Appended:
+    def append(self, live: TopicState | None, request: Request | LedgerRequest | EpochBump) -> Appended:
         """Store a request and return where; in the caller's own thread."""
         unit = ThreadUnit(live, request)
         with self._given_up_if_interrupted(unit):
@@ -113,7 +113,7 @@ class Writer:
 
     def alone(self, action: Callable[[], None]) -> None:
         """Run something with no group under way."""
-        turn = AloneTurn()
+        turn = ExclusiveSlot()
         with self._given_up_if_interrupted(turn):
             if not self.turns.enter(turn):
                 turn.wait()
@@ -180,10 +180,10 @@ class Writer:
         for live in pending:
             self._follower.notice(live)
 
-    def _show(self, group: Group, places: Sequence[Place]) -> list[Live]:
+    def _show(self, group: Group, places: Sequence[Place]) -> list[TopicState]:
         """Move the high watermarks; returns the tables that have something to follow."""
-        pending: dict[Live, PendingGroup] = {}
-        ends: dict[Tail, int] = {}
+        pending: dict[TopicState, PendingGroup] = {}
+        ends: dict[PartitionState, int] = {}
         written = zip(group.frames, group.payloads, places, group.parts, strict=True)
         for frame, payload, place, (live, index, part, stamp) in written:
             tail = live.tails[index]
@@ -232,7 +232,7 @@ class Writer:
                 unit.result = None
         self._answer(group)
 
-    def check_room(self, live: Live, size: int) -> None:
+    def check_room(self, live: TopicState, size: int) -> None:
         """Refuse before anything is stored when the disk is full, or the tables are too far behind."""
         if self.room.full:
             self._check_disk(live)
@@ -241,20 +241,20 @@ class Writer:
         if self.untabled + size > self.limits.total_bytes and self.untabled:
             raise Overloaded("the tables are behind", self.untabled, self.limits.total_bytes)
 
-    def _check_disk(self, live: Live) -> None:
+    def _check_disk(self, live: TopicState) -> None:
         """What the server keeps for itself is little, and what makes room may need it."""
         if live.internal:
             self.room.check_small(live.name)
         else:
             self.room.check_records()
 
-    def journal_decision(self, live: Live, what: dict[str, Any], now_ms: int) -> None:
+    def journal_decision(self, live: TopicState, what: dict[str, Any], now_ms: int) -> None:
         """Make a decision about a topic durable; only from within `alone`."""
         payload = msgspec.msgpack.encode(what)
         frame = Frame(DECISION, live.name, live.id, -1, 0, 0, self.epoch, len(payload), checksum(payload), now_ms)
         places = self.write_journal([frame], [payload], 1)
-        live.decision.next += 1
-        self.segments.setdefault((places[0].epoch, places[0].segment), {})[live.decision] = live.decision.next
+        live.decision.log_end_offset += 1
+        self.segments.setdefault((places[0].epoch, places[0].segment), {})[live.decision] = live.decision.log_end_offset
 
     def freed(self, size: int) -> None:
         with self._mutex:

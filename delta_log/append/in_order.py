@@ -1,7 +1,8 @@
-"""The door of idempotent requests: one that comes before its predecessor waits for it outside, not in the queue.
+"""Appends of idempotent producers in their order: a request that comes too early waits outside of the queue.
 
-The sequencer alone decides. A thread's request that it finds too early takes a place in `Parking`, and tries again when
-a predecessor was stored; when the time is over it tries once more, and that answer stands. Those of a loop have a line.
+The sequencer alone decides. A thread's request that it finds too early takes a place in `EarlyRequests`, and tries
+again when a predecessor was stored; when the time is over it tries once more, and that answer stands. Requests of an
+event loop have a queue of their own.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from delta_log.append.async_append import LoopDoor
+from delta_log.append.async_append import AsyncAppender
 from delta_log.append.early_requests import Parked
 from delta_log.append.group_commit import Writer
-from delta_log.append.in_order_async import Line, LineUnit
+from delta_log.append.in_order_async import AsyncInOrderQueue, LineUnit
 from delta_log.model.errors import OutOfOrderSequence
 from delta_log.model.types import Appended, ProducerStamp
 from delta_log.records.request import Request
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 
-class OrderedDoor:
+class InOrderAppender:
     """Where requests of threads and of event loops come in. `wait_s`: how long one may wait for its predecessors."""
 
-    def __init__(self, writer: Writer, loops: LoopDoor, wait_s: float) -> None:
+    def __init__(self, writer: Writer, loops: AsyncAppender, wait_s: float) -> None:
         self._writer = writer
         self._loops = loops
         self._wait_s = wait_s
         self._of_thread = threading.local()
 
-    def append(self, live: Live, request: Request) -> Appended:
+    def append(self, live: TopicState, request: Request) -> Appended:
         try:
             return self._writer.append(live, request)
         except OutOfOrderSequence as early:
@@ -46,13 +47,13 @@ class OrderedDoor:
                 except OutOfOrderSequence as early:
                     refusal = early
 
-    def queue_up(self, live: Live, request: Request) -> asyncio.Future[Appended]:
+    def queue_up(self, live: TopicState, request: Request) -> asyncio.Future[Appended]:
         """For the running loop: in its line, where it is one of an idempotent producer."""
         if request.stamp is None:
             return self._loops.queue_up(live, request)
         return self._line_up(live, request, request.stamp).future
 
-    async def append_async(self, live: Live, request: Request) -> Appended:
+    async def append_async(self, live: TopicState, request: Request) -> Appended:
         if request.stamp is None:
             return await self._loops.append(live, request)
         unit = self._line_up(live, request, request.stamp)
@@ -61,18 +62,18 @@ class OrderedDoor:
         finally:
             unit.leave()  # its loop may be gone, and calls nobody back
 
-    def _line_up(self, live: Live, request: Request, stamp: ProducerStamp) -> LineUnit:
+    def _line_up(self, live: TopicState, request: Request, stamp: ProducerStamp) -> LineUnit:
         box = self._loops.mailbox()
-        line: Line | None = getattr(self._of_thread, "line", None)
+        line: AsyncInOrderQueue | None = getattr(self._of_thread, "line", None)
         if line is None or line.box is not box:
-            line = self._of_thread.line = Line(self._writer, box, self._wait_s)
+            line = self._of_thread.line = AsyncInOrderQueue(self._writer, box, self._wait_s)
         unit = LineUnit(line, live, request, stamp)
         line.enter(unit)
         return unit
 
     @contextmanager
     def _place(
-        self, live: Live, request: Request, wake: Callable[[], None], refusal: OutOfOrderSequence
+        self, live: TopicState, request: Request, wake: Callable[[], None], refusal: OutOfOrderSequence
     ) -> Generator[Place]:
         parking, stamp = self._writer.parking, request.stamp
         if stamp is None:

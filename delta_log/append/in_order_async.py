@@ -1,9 +1,9 @@
 """The line of an event loop: requests of idempotent producers, each behind those that it follows.
 
 A request that came before its predecessor stands here, outside the queue. When the predecessor enters the queue here it
-enters right behind, so that both are one group; when it is stored by way of another loop or thread, `Parking` says so.
-The sequencer alone decides: what it finds too early after all comes back, and stands here again. When the time is over
-it tries once more, and that answer stands.
+enters right behind, so that both are one group; when it is stored by way of another loop or thread, `EarlyRequests`
+says so. The sequencer alone decides: what it finds too early after all comes back, and stands here again. When the
+time is over it tries once more, and that answer stands.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from delta_log.append.async_append import LoopUnit, Mailbox
+from delta_log.append.async_append import AppendTicket, LoopReplies
 from delta_log.append.early_requests import Parked
 from delta_log.append.group_commit import Writer
 from delta_log.model.errors import OutOfOrderSequence
 from delta_log.model.types import ProducerStamp
 from delta_log.records.request import Request
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 #: A producer, and a topic's id.
 Key = tuple[str, str]
 
 
-class Line:
+class AsyncInOrderQueue:
     """Of one loop, and used by it alone. `wait_s`: how long one may wait for its predecessors."""
 
-    def __init__(self, writer: Writer, box: Mailbox, wait_s: float) -> None:
+    def __init__(self, writer: Writer, box: LoopReplies, wait_s: float) -> None:
         self.box = box
         self.writer = writer
         self.wait_s = wait_s
@@ -118,12 +118,12 @@ class Line:
         return None
 
 
-class LineUnit(LoopUnit):
+class LineUnit(AppendTicket):
     """Of a task that awaits an idempotent request."""
 
     __slots__ = ("deadline", "following", "key", "line", "parked", "stamp", "timer", "topic_id")
 
-    def __init__(self, line: Line, live: Live, request: Request, stamp: ProducerStamp) -> None:
+    def __init__(self, line: AsyncInOrderQueue, live: TopicState, request: Request, stamp: ProducerStamp) -> None:
         super().__init__(line.writer, live, request, line.box)
         self.line = line
         self.stamp = stamp

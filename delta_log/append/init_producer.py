@@ -12,7 +12,7 @@ from uuid import uuid4
 from delta_log.append.group_commit import Writer
 from delta_log.model.names import check_id
 from delta_log.model.types import ProducerIdentity
-from delta_log.records.epoch_bump import Bump
+from delta_log.records.epoch_bump import EpochBump
 
 
 def check_transactional_id(name: str) -> None:
@@ -30,6 +30,6 @@ def bump_epoch(
 
     Who `reserves` opens many: most of them cost no sync, and a restart skips what was reserved.
     """
-    bump = Bump(name, clock_ms(), floor, reserves)
+    bump = EpochBump(name, clock_ms(), floor, reserves)
     writer.append(None, bump)
     return ProducerIdentity(name, bump.opened)

@@ -19,14 +19,14 @@ from delta_log.append.commit_queue import Unit
 from delta_log.journal.group_format import Frame, Payload, checksum
 from delta_log.model.errors import LakelogError, TopicClosed, UnknownTopic
 from delta_log.model.types import Appended, OffsetRange, ProducerStamp
-from delta_log.records.epoch_bump import Bump
+from delta_log.records.epoch_bump import EpochBump
 from delta_log.records.idempotence import CONTENT_BYTES, ProducerRow, Producers, Repeat, Undo
 from delta_log.records.keyed_table import join_rows
 from delta_log.records.payload_kinds import LEDGER, PRODUCERS, ROWS
 from delta_log.records.request import LARGE, Part, Request, SpilledRows, assignment_digest, merge_parts
 from delta_log.records.row_codec import RowBlock
-from delta_log.topics.partition_state import Tail
-from delta_log.topics.topic_state import PRODUCERS_TABLE, Live, producer_payload
+from delta_log.topics.partition_state import PartitionState
+from delta_log.topics.topic_state import PRODUCERS_TABLE, TopicState, producer_payload
 
 #: What a unit of ledger rows is answered with, and a bump: who brought them knows them.
 _STORED: Final = Appended(())
@@ -35,7 +35,7 @@ _STORED: Final = Appended(())
 class Run(msgspec.Struct, gc=False):
     """Neighbouring rows of small requests, on their way to one frame; `stamps` says whose."""
 
-    live: Live
+    live: TopicState
     base_offset: int
     parts: list[Part]
     stamps: list[ProducerStamp | None]
@@ -53,9 +53,9 @@ class Group:
         self.units = units
         self.frames: list[Frame] = []
         self.payloads: list[Payload] = []
-        self.parts: list[tuple[Live, int, Part | None, ProducerStamp | None]] = []
+        self.parts: list[tuple[TopicState, int, Part | None, ProducerStamp | None]] = []
         #: by the identity of their tail
-        self.tails: dict[int, Tail] = {}
+        self.tails: dict[int, PartitionState] = {}
         self.runs: dict[int, Run] = {}
         self.ledger_runs: dict[int, LedgerRun] = {}
         self.undo: list[Undo] = []
@@ -75,7 +75,7 @@ class Sequencer:
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.producers = Producers()
-        self.producer_table: Live | None = None
+        self.producer_table: TopicState | None = None
         self.unsettled = False
 
     def sequence(self, group: Group) -> None:
@@ -95,7 +95,7 @@ class Sequencer:
     def take_back(self, group: Group) -> None:
         """The group is not durable: its offsets are free again."""
         for tail in group.tails.values():
-            tail.next = tail.end
+            tail.log_end_offset = tail.high_watermark
         for undo in reversed(group.undo):
             self.producers.undo(undo)
 
@@ -105,7 +105,7 @@ class Sequencer:
             self._sequence_unit(group, request)
             unit.result = _STORED
             return
-        if isinstance(request, Bump):
+        if isinstance(request, EpochBump):
             self.bump(group, request)
             unit.result = _STORED
             return
@@ -151,7 +151,7 @@ class Sequencer:
         _give_places(group, decided, request.timestamp_ms)
         request.answers = answers
 
-    def bump(self, group: Group, bump: Bump) -> None:
+    def bump(self, group: Group, bump: EpochBump) -> None:
         """Open the next epoch of a producer; its row is journaled as every request's is.
 
         One that was reserved needs none. It is answered when all is durable that was let in before it, which is in
@@ -169,16 +169,16 @@ class Sequencer:
         self._remember(group, memory, row)
         bump.opened = row.epoch
 
-    def _producer_memory(self) -> Live:
+    def _producer_memory(self) -> TopicState:
         table = self.producer_table
         if table is None:
             raise TopicClosed(PRODUCERS_TABLE, "its table is not open", "try again")
         check_writable(table)
         return table
 
-    def _give_offsets(self, group: Group, live: Live, request: Request, part: Part) -> OffsetRange:
+    def _give_offsets(self, group: Group, live: TopicState, request: Request, part: Part) -> OffsetRange:
         tail, count = live.tails[part.partition], len(part.rows)
-        base, tail.next = tail.next, tail.next + count
+        base, tail.log_end_offset = tail.log_end_offset, tail.log_end_offset + count
         group.tails[id(tail)] = tail
         run = group.runs.get(id(tail))
         if part.kind == ROWS and count < LARGE and isinstance(part.rows, RowBlock):
@@ -201,7 +201,7 @@ class Sequencer:
         self._add(group, run.live, part, run.base_offset, run.timestamp_ms, stamp)
 
     def _add(
-        self, group: Group, live: Live, part: Part, base: int, timestamp_ms: int, stamp: ProducerStamp | None
+        self, group: Group, live: TopicState, part: Part, base: int, timestamp_ms: int, stamp: ProducerStamp | None
     ) -> None:
         frame = Frame(
             part.kind,
@@ -220,18 +220,18 @@ class Sequencer:
         group.payloads.append(part.payload)
         group.parts.append((live, part.partition, part, stamp))
 
-    def _remember(self, group: Group, table: Live, row: ProducerRow) -> None:
+    def _remember(self, group: Group, table: TopicState, row: ProducerRow) -> None:
         """That this producer's request is stored, to be journaled with it."""
         group.undo.append(self.producers.replay(row))
         group.rows.append(row)
         tail = table.tails[0]
-        tail.next += 1
+        tail.log_end_offset += 1
         group.tails[id(tail)] = tail
 
     def _close_producers(self, group: Group) -> None:
         """One frame for what a group has to remember, however many have sent it."""
         table, count = self._producer_memory(), len(group.rows)
-        place = table.tails[0].next - count, count
+        place = table.tails[0].log_end_offset - count, count
         self._add_internal(group, table, PRODUCERS, place, producer_payload(group.rows), group.rows[-1].timestamp_ms)
 
     def _close_ledger(self, group: Group, run: LedgerRun) -> None:
@@ -239,7 +239,7 @@ class Sequencer:
         self._add_internal(group, run.live, LEDGER, place, join_rows(run.rows), run.timestamp_ms)
 
     def _add_internal(
-        self, group: Group, table: Live, kind: int, place: tuple[int, int], payload: bytes, timestamp_ms: int
+        self, group: Group, table: TopicState, kind: int, place: tuple[int, int], payload: bytes, timestamp_ms: int
     ) -> None:
         """A frame of a table of our own: of so many rows from this place on."""
         crc = checksum(payload)
@@ -262,7 +262,7 @@ def plan_appends(appends: Sequence[Prepared]) -> tuple[Appended, ...]:
         ranges: list[OffsetRange] = []
         for part in append.request.parts:
             tail = append.live.tails[part.partition]
-            base = following.get(id(tail), tail.next)
+            base = following.get(id(tail), tail.log_end_offset)
             following[id(tail)] = base + len(part.rows)
             ranges.append(OffsetRange(part.partition, base, len(part.rows)))
         answers.append(Appended(tuple(ranges), tuple(append.request.assignment), append.request.timestamp_ms))
@@ -276,7 +276,7 @@ def _give_places(group: Group, parts: EncodedRows, timestamp_ms: int) -> None:
         if not rows:
             continue
         tail = live.tails[0]
-        base, tail.next = tail.next, tail.next + len(rows)
+        base, tail.log_end_offset = tail.log_end_offset, tail.log_end_offset + len(rows)
         group.tails[id(tail)] = tail
         run = group.ledger_runs.get(id(tail))
         if run is None:
@@ -285,14 +285,14 @@ def _give_places(group: Group, parts: EncodedRows, timestamp_ms: int) -> None:
             run.rows += rows
 
 
-def _writable(known: KnownTable) -> Live:
+def _writable(known: KnownTable) -> TopicState:
     if known.live is None:
         raise TopicClosed(known.table.name, "its table is not open", "try again")
     check_writable(known.live)
     return known.live
 
 
-def check_writable(live: Live) -> None:
+def check_writable(live: TopicState) -> None:
     """Raise where no offset may be given out."""
     if live.deleted:
         raise UnknownTopic(live.name)
@@ -302,7 +302,9 @@ def check_writable(live: Live) -> None:
         raise TopicClosed(live.name, "its table has not been taken over", "try again")
 
 
-def producer_row_of(live: Live, request: Request, stamp: ProducerStamp, ranges: Sequence[OffsetRange]) -> ProducerRow:
+def producer_row_of(
+    live: TopicState, request: Request, stamp: ProducerStamp, ranges: Sequence[OffsetRange]
+) -> ProducerRow:
     return ProducerRow(
         stamp.producer_id,
         live.name,

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from delta_log.model.errors import Closed, LakelogError, NotOwner, OutcomeUnknown, StorageRefused, TopicClosed
 from delta_log.runtime.file_budget import FileBudget, due_at
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 _log = logging.getLogger(__name__)
 _RETRY_S = 1.0
 
 
-class Tabler:
+class CommitScheduler:
     """`notice` is told of every write; everything else happens in threads of its own.
 
     `table` commits about so many bytes of what waits for a table, and says whether more does.
@@ -26,7 +26,7 @@ class Tabler:
 
     def __init__(
         self,
-        table: Callable[[Live, int], bool],
+        table: Callable[[TopicState, int], bool],
         *,
         workers: int,
         files_per_second: float,
@@ -35,7 +35,7 @@ class Tabler:
         self._table = table
         self._lost_ownership = lost_ownership
         self._budget = FileBudget(files_per_second, files_per_second)
-        self._due: list[tuple[float, int, Live]] = []
+        self._due: list[tuple[float, int, TopicState]] = []
         self._order = itertools.count()
         self._wake = threading.Condition()
         self._running = 0
@@ -47,7 +47,7 @@ class Tabler:
     def start(self) -> None:
         self._thread.start()
 
-    def notice(self, live: Live) -> None:
+    def notice(self, live: TopicState) -> None:
         """Something of this table waits."""
         due = live.due
         if due is not None and live.waiting < live.config.commit_bytes and not live.table_waiters:
@@ -65,21 +65,21 @@ class Tabler:
             if live.due is None or at < live.due:
                 self._schedule(live, at)
 
-    def bring_up(self, live: Live) -> None:
+    def bring_up(self, live: TopicState) -> None:
         """Commit all that a table has to get by now, in the caller's thread, and make it ours.
 
         What is acknowledged meanwhile is left for later: else this would not end while others go on.
         """
         with live.committing:
-            ends = [(tail, tail.end) for tail in live.tails]
+            ends = [(tail, tail.high_watermark) for tail in live.tails]
             try:
-                while not live.deleted and (not live.owned or any(tail.tabled < end for tail, end in ends)):
+                while not live.deleted and (not live.owned or any(tail.table_offset < end for tail, end in ends)):
                     self._table(live, live.config.commit_bytes)
             except NotOwner as error:
                 self._lost_ownership(error)
                 raise
 
-    def stop(self, lives: list[Live]) -> bool:
+    def stop(self, lives: list[TopicState]) -> bool:
         """Finish what runs, commit what is left; True when every table has everything."""
         with self._wake:
             self._stopping = True
@@ -98,7 +98,7 @@ class Tabler:
             complete = complete and not live.pending
         return complete
 
-    def _schedule(self, live: Live, at: float) -> None:
+    def _schedule(self, live: TopicState, at: float) -> None:
         live.due = at
         heapq.heappush(self._due, (at, next(self._order), live))
         self._wake.notify()
@@ -112,7 +112,7 @@ class Tabler:
                 self._running += 1
             self._pool.submit(self._commit, live)
 
-    def _next_due(self) -> Live | None:
+    def _next_due(self) -> TopicState | None:
         """Wait for a table that is due while a worker is free; None when it is time to stop."""
         while not self._stopping:
             now = time.monotonic()
@@ -128,7 +128,7 @@ class Tabler:
             self._wake.wait(None if at is None or busy else max(0.0, at - now))
         return None
 
-    def _commit(self, live: Live) -> None:
+    def _commit(self, live: TopicState) -> None:
         delay = 0.0
         try:
             with live.committing:
@@ -146,7 +146,7 @@ class Tabler:
                 _log.error("topic %s is closed: %s", live.name, error, exc_info=not isinstance(error, LakelogError))
         self._after(live, delay)
 
-    def _after(self, live: Live, delay: float) -> None:
+    def _after(self, live: TopicState, delay: float) -> None:
         now = time.monotonic()
         with self._wake:
             self._running -= 1
@@ -166,5 +166,5 @@ class Tabler:
             self._wake.notify_all()
 
 
-def _unforeseen(live: Live, error: Exception) -> TopicClosed:
+def _unforeseen(live: TopicState, error: Exception) -> TopicClosed:
     return TopicClosed(live.name, repr(error))

@@ -12,25 +12,27 @@ from typing import Final
 
 from delta_log.append.group_commit import Writer
 from delta_log.journal import Journal
-from delta_log.topics.partition_state import Chunk, Tail
-from delta_log.topics.topic_state import Live
+from delta_log.topics.partition_state import Chunk, PartitionState
+from delta_log.topics.topic_state import TopicState
 
 #: More than this is not copied: then it is no leftover but a backlog.
 MOST_COPIED_BYTES: Final = 4 * 1024 * 1024
 
-Held = tuple[Live, int, Chunk]
+Held = tuple[TopicState, int, Chunk]
 
 
 def release_journal(journal: Journal, writer: Writer) -> None:
     """Let go of closed segments whose every frame is in its table."""
     for segment in journal.segments():
         marks = writer.segments.get(segment, {})
-        if all(tail.tabled >= end for tail, end in list(marks.items())):
+        if all(tail.table_offset >= end for tail, end in list(marks.items())):
             writer.segments.pop(segment, None)
             journal.release(segment, aside=segment in writer.aside)
 
 
-def copy_forward(journal: Journal, writer: Writer, lives: Sequence[Live], *, kept_segments: int | None = None) -> int:
+def copy_forward(
+    journal: Journal, writer: Writer, lives: Sequence[TopicState], *, kept_segments: int | None = None
+) -> int:
     """Free the oldest segments when too many are held; returns how many frames were journaled again.
 
     A copied frame keeps its offsets and its epoch, so a start that finds both copies takes the second: the first may go
@@ -53,7 +55,7 @@ def copy_forward(journal: Journal, writer: Writer, lives: Sequence[Live], *, kep
     return len(held)
 
 
-def _held_in(segments: Sequence[tuple[int, int]], lives: Sequence[Live]) -> list[Held]:
+def _held_in(segments: Sequence[tuple[int, int]], lives: Sequence[TopicState]) -> list[Held]:
     wanted = set(segments)
     found: list[Held] = []
     for live in lives:
@@ -88,9 +90,9 @@ def _choose(
     return copied, chosen
 
 
-def _may_copy(marks: dict[Tail, int], held: Sequence[Held], tails: set[Tail]) -> bool:
+def _may_copy(marks: dict[PartitionState, int], held: Sequence[Held], tails: set[PartitionState]) -> bool:
     """Whether the segment is held by these frames alone."""
-    others = [tail for tail, end in marks.items() if tail.tabled < end and tail not in tails]
+    others = [tail for tail, end in marks.items() if tail.table_offset < end and tail not in tails]
     in_doubt = any(live.in_doubt for live, _, _ in held)
     return bool(held) and not others and not in_doubt
 

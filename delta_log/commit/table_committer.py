@@ -23,8 +23,8 @@ from delta_log.model.errors import NotOwner, OutcomeUnknown, PlanOutdated
 from delta_log.model.types import DataFile, OffsetRange
 from delta_log.runtime.meters import CommitMeter
 from delta_log.runtime.syscalls import Probe, no_probe
-from delta_log.topics.partition_state import Chunk, Tail, kept_bytes
-from delta_log.topics.topic_state import Live, PendingGroup
+from delta_log.topics.partition_state import Chunk, PartitionState, kept_bytes
+from delta_log.topics.topic_state import PendingGroup, TopicState
 
 #: Less than this is encoded by one thread: several at once leave no core to those who wait for an answer meanwhile.
 _TOGETHER_FROM: Final = 4 * 1024 * 1024
@@ -37,9 +37,9 @@ class TailMemory:
         self.limit = limit
         self.held = 0
         self._lock = threading.Lock()
-        self._kept: deque[tuple[Tail, Chunk]] = deque()
+        self._kept: deque[tuple[PartitionState, Chunk]] = deque()
 
-    def keep(self, tail: Tail, chunk: Chunk) -> None:
+    def keep(self, tail: PartitionState, chunk: Chunk) -> None:
         with self._lock:
             self._kept.append((tail, chunk))
             self.held += kept_bytes(chunk)
@@ -54,7 +54,7 @@ class _Share:
     """What one commit brings to one partition."""
 
     index: int
-    tail: Tail
+    tail: PartitionState
     chunks: list[Chunk] = field(default_factory=list[Chunk])
     file: DataFile | None = None
     batch: pa.RecordBatch | None = None
@@ -72,7 +72,7 @@ class _Overtaken(Exception):
     """A former owner was faster with what we were about to bring to a table that is not ours yet."""
 
 
-class Tabling:
+class TableCommitter:
     """Called by one thread at a time for each table (`live.committing`)."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Tabling:
         self._clock_ms = clock_ms
         self._at = probe
 
-    def commit(self, live: Live, limit: int) -> bool:
+    def commit(self, live: TopicState, limit: int) -> bool:
         """Commit the oldest groups that are not in the table, about `limit` bytes of them; True when some are left.
 
         Where nothing is left of what an earlier owner journaled, the table becomes ours in the same commit.
@@ -121,22 +121,26 @@ class Tabling:
             else:
                 return bool(live.pending)
 
-    def _adopt(self, live: Live) -> bool:
+    def _adopt(self, live: TopicState) -> bool:
         """Whether a former owner brought to the table what waits here: what he journaled before we came, as it was."""
         live.table.follow()
         snapshot = live.table.snapshot
-        before = [tail.tabled for tail in live.tails]
+        before = [tail.table_offset for tail in live.tails]
         self._writer.freed(live.drop_pending([snapshot.end(index) for index in range(live.partitions)]))
         for index, tail in enumerate(live.tails):
             end = snapshot.end(index)
-            if end > tail.end:
-                raise NotOwner(f"{live.name}-{index} ends at {end} in its table, and at {tail.end} in the journal")
-            tail.settle([chunk for chunk in tail.chunks_from(0, tail.end) if chunk.next_offset <= end], None, end)
+            if end > tail.high_watermark:
+                raise NotOwner(
+                    f"{live.name}-{index} ends at {end} in its table, and at {tail.high_watermark} in the journal"
+                )
+            tail.settle(
+                [chunk for chunk in tail.chunks_from(0, tail.high_watermark) if chunk.next_offset <= end], None, end
+            )
         resolve_waiters(live, snapshot.version)
         release_journal(self._journal, self._writer)
-        return [tail.tabled for tail in live.tails] != before
+        return [tail.table_offset for tail in live.tails] != before
 
-    def _commit(self, live: Live, groups: Sequence[PendingGroup], *, takes_over: bool) -> None:
+    def _commit(self, live: TopicState, groups: Sequence[PendingGroup], *, takes_over: bool) -> None:
         shares = self._shares(live, groups)
         commit_id = self._commit_id(groups)
         self._write_files(live, shares, commit_id)
@@ -157,7 +161,7 @@ class Tabling:
         self._settle(live, groups, shares, version)
         live.owned = live.owned or takes_over
 
-    def _shares(self, live: Live, groups: Sequence[PendingGroup]) -> list[_Share]:
+    def _shares(self, live: TopicState, groups: Sequence[PendingGroup]) -> list[_Share]:
         shares: dict[int, _Share] = {}
         for group in groups:
             for index, chunk in group.chunks:
@@ -176,7 +180,7 @@ class Tabling:
         of = "" if place.epoch == epoch else f"of-{place.epoch}-"
         return f"{epoch}-{of}{place.segment}-{place.position}"
 
-    def _write_files(self, live: Live, shares: Sequence[_Share], commit_id: str) -> None:
+    def _write_files(self, live: TopicState, shares: Sequence[_Share], commit_id: str) -> None:
         if len(shares) == 1 or sum(share.size for share in shares) < self._together_from:
             for share in shares:
                 self._write_file(live, share, commit_id)
@@ -186,7 +190,7 @@ class Tabling:
             for done in written:
                 done.result()
 
-    def _write_file(self, live: Live, share: _Share, commit_id: str) -> None:
+    def _write_file(self, live: TopicState, share: _Share, commit_id: str) -> None:
         batches = live.rows.batches(share.chunks, self._journal)
         if not batches:
             return
@@ -205,17 +209,17 @@ class Tabling:
             share.batch = table.to_batches()[0]
 
     def _plan(
-        self, live: Live, shares: Sequence[_Share], commit_id: str, snapshot: Snapshot, *, takes_over: bool
+        self, live: TopicState, shares: Sequence[_Share], commit_id: str, snapshot: Snapshot, *, takes_over: bool
     ) -> list[Action]:
         if snapshot.configuration.get(TOPIC_ID) != live.id:
             raise PlanOutdated(live.name, "the topic was deleted or created anew")
         for share in shares:
-            if snapshot.end(share.index) != share.tail.tabled:
+            if snapshot.end(share.index) != share.tail.table_offset:
                 if not live.owned and snapshot.epoch < self._writer.epoch:
                     raise _Overtaken
                 raise NotOwner(f"{live.name}-{share.index} ends at {snapshot.end(share.index)} in its table")
         epoch = self._writer.epoch if live.owned or takes_over else snapshot.epoch
-        facts = {"topicId": live.id, "ranges": {str(s.index): [s.tail.tabled, s.next_offset] for s in shares}}
+        facts = {"topicId": live.id, "ranges": {str(s.index): [s.tail.table_offset, s.next_offset] for s in shares}}
         actions: list[Action] = [
             CommitInfo(
                 commit_id,
@@ -232,7 +236,7 @@ class Tabling:
         actions.append(Txn(EPOCH_TXN, epoch))
         return actions
 
-    def _settle(self, live: Live, groups: Sequence[PendingGroup], shares: Sequence[_Share], version: int) -> None:
+    def _settle(self, live: TopicState, groups: Sequence[PendingGroup], shares: Sequence[_Share], version: int) -> None:
         for share in shares:
             merged = share.tail.settle(share.chunks, share.batch, share.next_offset)
             if merged is not None:
@@ -245,7 +249,7 @@ class Tabling:
         release_journal(self._journal, self._writer)
 
 
-def resolve_waiters(live: Live, version: int) -> None:
+def resolve_waiters(live: TopicState, version: int) -> None:
     """Answer those whose ranges are in the table now."""
     with live.lock:
         ready = [waiter for waiter in live.table_waiters if is_tabled(live, waiter.ranges)]
@@ -255,5 +259,5 @@ def resolve_waiters(live: Live, version: int) -> None:
             waiter.future.set_result(version)
 
 
-def is_tabled(live: Live, ranges: Sequence[OffsetRange]) -> bool:
-    return all(live.tails[given.partition].tabled >= given.next_offset for given in ranges)
+def is_tabled(live: TopicState, ranges: Sequence[OffsetRange]) -> bool:
+    return all(live.tails[given.partition].table_offset >= given.next_offset for given in ranges)

@@ -26,7 +26,7 @@ from delta_log.model.schema import integer
 from delta_log.model.topic_config import ParquetCodec
 from delta_log.model.types import DataFile
 from delta_log.records.arrow_columns import strictly_rising
-from delta_log.runtime.gil import with_pauses
+from delta_log.runtime.gil import yield_gil
 from delta_log.runtime.syscalls import Probe, no_probe
 
 Clock = Callable[[], int]
@@ -174,7 +174,7 @@ def move_log_starts(
 
 def read_rows(table: Table, files: Sequence[DataFile], schema: pa.Schema) -> pa.Table:
     """The rows of some files; PlanOutdated where one of them left the table."""
-    return pa.concat_tables(with_pauses(_read_current(table, file, schema) for file in files))
+    return pa.concat_tables(yield_gil(_read_current(table, file, schema) for file in files))
 
 
 def _read_current(table: Table, file: DataFile, schema: pa.Schema) -> pa.Table:

@@ -6,7 +6,7 @@ import msgspec
 
 from delta_log.delta.checkpoint import checkpoint_path, checkpoint_pieces, encode_pieces
 from delta_log.delta.table import Table
-from delta_log.runtime.gil import with_pauses
+from delta_log.runtime.gil import yield_gil
 from delta_log.runtime.syscalls import Probe, no_probe
 
 
@@ -18,7 +18,7 @@ def write_checkpoint(table: Table, probe: Probe = no_probe) -> int:
             if version == table.checkpoint_version:
                 return version
             frozen = table.snapshot.copy()
-        data, size = encode_pieces(list(with_pauses(checkpoint_pieces(frozen))))
+        data, size = encode_pieces(list(yield_gil(checkpoint_pieces(frozen))))
         table.store.put(table.path(checkpoint_path(version)), data)
         probe("checkpoint.written")
         hint = msgspec.json.encode({"version": version, "size": size})

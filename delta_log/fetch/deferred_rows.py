@@ -26,7 +26,7 @@ _MOST_FILES: Final = 16
 Damaged = Callable[[Corruption], Exception]
 
 
-class FileRoom:
+class OpenFileLimit:
     """How many files may be open at once for all answers together."""
 
     def __init__(self, most: int) -> None:
@@ -42,7 +42,7 @@ class FileRoom:
 class _Shared:
     """A file that several steps read. Thread-safe."""
 
-    def __init__(self, file: OpenFile, steps: int, room: FileRoom) -> None:
+    def __init__(self, file: OpenFile, steps: int, room: OpenFileLimit) -> None:
         self.file = file
         self._left = steps
         self._room = room
@@ -98,10 +98,10 @@ class Step:
         return batches
 
 
-class Later:
+class DeferredRows:
     """What is promised of one answer, in order. Whoever has it closes it."""
 
-    def __init__(self, columns: Sequence[str], room: FileRoom) -> None:
+    def __init__(self, columns: Sequence[str], room: OpenFileLimit) -> None:
         self._columns = columns
         self._room = room
         self._steps: deque[Step] = deque()
@@ -153,11 +153,11 @@ class Later:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PartialFetch:
     """A fetch of which some records may be at hand, and the others behind them are promised."""
 
     first: Fetched
-    later: Later
+    later: DeferredRows
 
     @property
     def partition(self) -> int:

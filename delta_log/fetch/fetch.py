@@ -17,24 +17,24 @@ from typing import Final
 import pyarrow as pa
 
 from delta_log.delta.snapshot import files_from
-from delta_log.fetch.deferred_rows import Begun, Later
+from delta_log.fetch.deferred_rows import DeferredRows, PartialFetch
 from delta_log.fetch.fetch_result import NO_LIMIT, Fetched, FetchLimits, Gathered, first_at_or_after
 from delta_log.fetch.file_fetch import FileReads, Moved, Wanted
 from delta_log.model.errors import LakelogError, OffsetOutOfRange, TopicClosed
 from delta_log.model.schema import RECORD_COLUMNS
 from delta_log.model.types import LATEST_MS
-from delta_log.topics.partition_state import Chunk, PayloadReader, Tail, load_batches
-from delta_log.topics.topic_state import Live
+from delta_log.topics.partition_state import Chunk, PartitionState, PayloadReader, load_batches
+from delta_log.topics.topic_state import TopicState
 
 _RETRIES: Final = 5
 
 
-def check_range(live: Live, partition: int, offset: int, start: int, end: int) -> None:
+def check_range(live: TopicState, partition: int, offset: int, start: int, end: int) -> None:
     if not start <= offset <= end:
         raise OffsetOutOfRange(live.name, partition, offset, start, end)
 
 
-def _may_go_on(gathered: Gathered, later: Later | None) -> bool:
+def _may_go_on(gathered: Gathered, later: DeferredRows | None) -> bool:
     """Behind what is only promised so far nothing else may come."""
     return not gathered.full and (later is None or not later.rows)
 
@@ -42,32 +42,42 @@ def _may_go_on(gathered: Gathered, later: Later | None) -> bool:
 class Reader:
     """Reads for everybody. `follow` brings a table up to what others committed."""
 
-    def __init__(self, journal: PayloadReader, follow: Callable[[Live], None]) -> None:
+    def __init__(self, journal: PayloadReader, follow: Callable[[TopicState], None]) -> None:
         self._journal = journal
         self._follow = follow
         self._files = FileReads(follow)
 
     def fetch(
-        self, live: Live, partition: int, offset: int, limits: FetchLimits, columns: Sequence[str] = RECORD_COLUMNS
+        self,
+        live: TopicState,
+        partition: int,
+        offset: int,
+        limits: FetchLimits,
+        columns: Sequence[str] = RECORD_COLUMNS,
     ) -> Fetched:
         return self._gather(live, partition, Gathered(offset, limits), columns, None)
 
     def begin(
-        self, live: Live, partition: int, offset: int, limits: FetchLimits, columns: Sequence[str] = RECORD_COLUMNS
-    ) -> Begun:
+        self,
+        live: TopicState,
+        partition: int,
+        offset: int,
+        limits: FetchLimits,
+        columns: Sequence[str] = RECORD_COLUMNS,
+    ) -> PartialFetch:
         """As `fetch`, but what is in large files is promised where it can be, and not decoded."""
         later = self._files.open_later(columns)
         try:
-            return Begun(self._gather(live, partition, Gathered(offset, limits), columns, later), later)
+            return PartialFetch(self._gather(live, partition, Gathered(offset, limits), columns, later), later)
         except BaseException:
             later.close()
             raise
 
     def _gather(
-        self, live: Live, partition: int, gathered: Gathered, columns: Sequence[str], later: Later | None
+        self, live: TopicState, partition: int, gathered: Gathered, columns: Sequence[str], later: DeferredRows | None
     ) -> Fetched:
         tail = live.tails[partition]
-        start, end = tail.start, tail.end
+        start, end = tail.log_start_offset, tail.high_watermark
         check_range(live, partition, gathered.next_offset, start, end)
         schema = pa.schema([live.rows.schema.field(name) for name in columns])
         stop = min(end, gathered.limits.below)
@@ -91,7 +101,7 @@ class Reader:
                 break
         return Fetched(live.name, partition, gathered.batches, gathered.next_offset, end, start, schema)
 
-    def first_at(self, live: Live, partition: int, timestamp_ms: int) -> int | None:
+    def first_at(self, live: TopicState, partition: int, timestamp_ms: int) -> int | None:
         """The earliest offset whose timestamp is at or after `timestamp_ms`; None when there is none."""
         if timestamp_ms > LATEST_MS:
             return None
@@ -102,9 +112,9 @@ class Reader:
                 continue
         raise TopicClosed(live.name, "its files move faster than they can be read", "try again")
 
-    def _first_at(self, live: Live, partition: int, timestamp_ms: int) -> int | None:
+    def _first_at(self, live: TopicState, partition: int, timestamp_ms: int) -> int | None:
         tail = live.tails[partition]
-        start, end = tail.start, tail.end
+        start, end = tail.log_start_offset, tail.high_watermark
         wanted = pa.scalar(timestamp_ms * 1000, pa.int64())
         first = tail.first
         for file in files_from(live.table.snapshot.files(partition), start):
@@ -124,7 +134,7 @@ class Reader:
                     return found
         return None
 
-    def _from_tail(self, tail: Tail, gathered: Gathered, end: int, columns: Sequence[str]) -> None:
+    def _from_tail(self, tail: PartitionState, gathered: Gathered, end: int, columns: Sequence[str]) -> None:
         offset = gathered.next_offset
         room = gathered.room
         wanted = min(room.records, end - offset)

@@ -15,13 +15,13 @@ import pyarrow as pa
 from delta_log.delta.parquet import read_row_groups
 from delta_log.delta.snapshot import files_from
 from delta_log.fetch.deferred_plan import Promise, plan_later
-from delta_log.fetch.deferred_rows import FileRoom, Later
+from delta_log.fetch.deferred_rows import DeferredRows, OpenFileLimit
 from delta_log.fetch.fetch_result import NO_LIMIT, FetchLimits, Gathered, between
-from delta_log.fetch.row_cache import Leftover, Leftovers
+from delta_log.fetch.row_cache import Leftover, RowCache
 from delta_log.model.errors import Corruption, TopicClosed
 from delta_log.model.schema import ROW_GROUP
 from delta_log.model.types import DataFile
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 _LEFTOVER_BYTES: Final = 64 * 1024 * 1024
 #: Smaller files, or so little room, are not worth a promise.
@@ -40,7 +40,7 @@ class Moved(Exception):
 class Wanted:
     """What a fetch reads: of one partition, below `end`."""
 
-    live: Live
+    live: TopicState
     partition: int
     end: int
     columns: Sequence[str]
@@ -53,17 +53,17 @@ class Wanted:
 class FileReads:
     """Thread-safe. `follow` brings a table up to what others committed."""
 
-    def __init__(self, follow: Callable[[Live], None]) -> None:
+    def __init__(self, follow: Callable[[TopicState], None]) -> None:
         self._follow = follow
-        self._leftovers = Leftovers(_LEFTOVER_BYTES)
-        self._room = FileRoom(_MOST_FILES)
+        self._leftovers = RowCache(_LEFTOVER_BYTES)
+        self._room = OpenFileLimit(_MOST_FILES)
         self._damaged: set[str] = set()
 
-    def open_later(self, columns: Sequence[str]) -> Later:
+    def open_later(self, columns: Sequence[str]) -> DeferredRows:
         """What one fetch may fill with promises."""
-        return Later(columns, self._room)
+        return DeferredRows(columns, self._room)
 
-    def gather(self, wanted: Wanted, gathered: Gathered, later: Later | None) -> None:
+    def gather(self, wanted: Wanted, gathered: Gathered, later: DeferredRows | None) -> None:
         """As much as the files have and the fetch may take; where `later` is given, promised where that is worth it."""
         live, end = wanted.live, wanted.end
         for file in files_from(live.table.snapshot.files(wanted.partition), gathered.next_offset):
@@ -77,7 +77,7 @@ class FileReads:
         gathered.next_offset = end
 
     def row_groups(
-        self, live: Live, file: DataFile, low: int, high: int, columns: Sequence[str], room: FetchLimits
+        self, live: TopicState, file: DataFile, low: int, high: int, columns: Sequence[str], room: FetchLimits
     ) -> Iterator[pa.Table]:
         with self._blamed(live, file):
             yield from read_row_groups(
@@ -97,7 +97,7 @@ class FileReads:
         if left is not None and left.path == file.path:
             self._take(wanted, file, gathered, left.batches)
 
-    def _take_some(self, wanted: Wanted, file: DataFile, gathered: Gathered, later: Later | None) -> None:
+    def _take_some(self, wanted: Wanted, file: DataFile, gathered: Gathered, later: DeferredRows | None) -> None:
         """Promise what there is, else decode: as much as there is room for, or until a promise can be tried again."""
         worth = later is not None and (later.rows > 0 or _is_worth_it(file, gathered.room))
         if later is not None and worth and self._promise(wanted, file, gathered, later):
@@ -124,7 +124,7 @@ class FileReads:
         if rest:
             self._leftovers.keep(wanted.place(offset), Leftover(file.path, rest))
 
-    def _promise(self, wanted: Wanted, file: DataFile, gathered: Gathered, later: Later) -> bool:
+    def _promise(self, wanted: Wanted, file: DataFile, gathered: Gathered, later: DeferredRows) -> bool:
         """False where what comes next in the file is to be decoded now; behind promises nothing is, and they end."""
         live, end = wanted.live, wanted.end
         promises: list[Promise] = []
@@ -146,13 +146,13 @@ class FileReads:
         gathered.full = ended and later.rows > 0
         return gathered.full or not ended
 
-    def _tell_damage(self, live: Live, file: DataFile, error: Corruption) -> TopicClosed:
+    def _tell_damage(self, live: TopicState, file: DataFile, error: Corruption) -> TopicClosed:
         """It is no more promised: the next fetch ends before it, and the one behind that is told."""
         self._damaged.add(file.path)
         return _damaged(live, file, error)
 
     @contextmanager
-    def _blamed(self, live: Live, file: DataFile) -> Generator[None]:
+    def _blamed(self, live: TopicState, file: DataFile) -> Generator[None]:
         """What is wrong with a file, as a reader is told it."""
         try:
             yield
@@ -169,6 +169,6 @@ def _is_worth_it(file: DataFile, room: FetchLimits) -> bool:
     return file.size >= _WORTH_FILE and room.bytes >= _WORTH_ROOM and room.records >= ROW_GROUP
 
 
-def _damaged(live: Live, file: DataFile, error: Corruption) -> TopicClosed:
+def _damaged(live: TopicState, file: DataFile, error: Corruption) -> TopicClosed:
     where = f"partition {file.partition}, offsets {file.base_offset} to {file.last_offset}"
     return TopicClosed(live.name, f"{where}: {error}", "see what `lakelog repair --dry-run` would do")

@@ -21,7 +21,7 @@ class Leftover(NamedTuple):
     batches: Sequence[pa.RecordBatch]
 
 
-class Leftovers:
+class RowCache:
     """The latest, as long as what they keep in memory is not more than `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:

@@ -21,7 +21,7 @@ from delta_log.delta.write_checkpoint import write_checkpoint
 from delta_log.journal import Journal
 from delta_log.maintenance.compaction.file_bins import MOST_UNFOLDED, plan_fold
 from delta_log.maintenance.compaction.keyed_files import plan_ledger_compaction
-from delta_log.maintenance.error_throttle import Complaints
+from delta_log.maintenance.error_throttle import ErrorThrottle
 from delta_log.maintenance.history import clean_history, delete_orphans, is_tail_long
 from delta_log.maintenance.retention import RetentionPlan, plan_retention
 from delta_log.maintenance.retention_lag import OverdueWatch
@@ -36,7 +36,7 @@ from delta_log.runtime.meters import JobMeter
 from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.topics.catalog import Catalog
 from delta_log.topics.row_formats import LedgerRows
-from delta_log.topics.topic_state import PRODUCERS_TABLE, Live, producer_batch, producer_rows
+from delta_log.topics.topic_state import PRODUCERS_TABLE, TopicState, producer_batch, producer_rows
 
 FOLD_BYTES: Final = 32 * 1024 * 1024
 FOLLOW_EVERY_S: Final = 1.0
@@ -50,7 +50,7 @@ _CLEANED_A_HISTORY: Final = 10
 _log = logging.getLogger(__name__)
 
 
-class Upkeep:
+class BackgroundMaintenance:
     """Each duty is a method that does one pass over one table; `run_once` does all that is due."""
 
     def __init__(
@@ -76,15 +76,15 @@ class Upkeep:
         self.lose_ownership = lost_ownership
         self._at = probe
         self._overdue = OverdueWatch()
-        self._complaints = Complaints()
+        self._complaints = ErrorThrottle()
         self._buried = time.monotonic()
         self._cleaned: dict[str, tuple[float, int]] = {}
         self._forgot = float("-inf")
         self._with_orphans: set[str] = set()
         #: what others have to do now and then
-        self.besides: list[Callable[[], None]] = []
+        self.extra_tasks: list[Callable[[], None]] = []
         #: the producers that something open is named after
-        self.names_used: Callable[[], Iterable[str]] = tuple
+        self.active_transactional_ids: Callable[[], Iterable[str]] = tuple
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lakelog-upkeep", daemon=True)
 
@@ -115,7 +115,7 @@ class Upkeep:
             if self._stop.is_set():
                 break
             complete = self._try_to_care_for(live) and complete
-        for what in self.besides:
+        for what in self.extra_tasks:
             complete = self._try(what) and complete
         self._overdue.look(self._catalog.lives(), self._clock_ms())
         return complete
@@ -128,7 +128,7 @@ class Upkeep:
             return False
         return True
 
-    def _try_to_care_for(self, live: Live) -> bool:
+    def _try_to_care_for(self, live: TopicState) -> bool:
         try:
             self._care_for(live)
         except NotOwner as error:
@@ -142,12 +142,12 @@ class Upkeep:
             return True
         return False
 
-    def fold(self, live: Live) -> int:
+    def fold(self, live: TopicState) -> int:
         """Merge small files; returns how many merges were made."""
         with live.folding:
             return self._fold(live)
 
-    def keep_up(self, live: Live) -> None:
+    def keep_up(self, live: TopicState) -> None:
         """After each commit of ours: however fast they follow each other, files come no faster than they are folded."""
         self.shorten_tail(live)
         if self._has_many_files(live) and not self._writer.room.full:
@@ -155,16 +155,16 @@ class Upkeep:
                 if self._has_many_files(live):
                     self._fold(live)
 
-    def _has_many_files(self, live: Live) -> bool:
+    def _has_many_files(self, live: TopicState) -> bool:
         return live.owned and live.table.snapshot.file_count - live.folded_files >= MOST_UNFOLDED
 
-    def _fold(self, live: Live) -> int:
+    def _fold(self, live: TopicState) -> int:
         try:
             return self._fold_rows(live)
         finally:
             live.folded_files = live.table.snapshot.file_count
 
-    def _fold_rows(self, live: Live) -> int:
+    def _fold_rows(self, live: TopicState) -> int:
         if isinstance(live.rows, LedgerRows):
             return self._compact_ledger(live, live.rows)
         if live.name == PRODUCERS_TABLE:
@@ -186,28 +186,28 @@ class Upkeep:
                 folded += 1
         return folded
 
-    def shorten_tail(self, live: Live) -> None:
+    def shorten_tail(self, live: TopicState) -> None:
         """After each commit of ours: however fast they follow each other, readers have a hundred to replay at most."""
         if is_tail_long(live.table):
             with self.jobs.run("checkpoint"):
                 write_checkpoint(live.table, self._at)
 
-    def retain(self, live: Live, now_ms: int) -> list[RetentionPlan]:
+    def retain(self, live: TopicState, now_ms: int) -> list[RetentionPlan]:
         """Apply the topic's limits: the log start moves first, then whole files leave."""
         with self.jobs.run("retention"):
             return self._retain(live, now_ms)
 
-    def _retain(self, live: Live, now_ms: int) -> list[RetentionPlan]:
+    def _retain(self, live: TopicState, now_ms: int) -> list[RetentionPlan]:
         check_clocks(self._clock_ms(), live.table.store.now_ms())
         plans: list[RetentionPlan] = []
         if not live.config.deletes:
             return plans
         for index, tail in enumerate(live.tails):
-            tabled = tail.tabled  # before the files: what is committed meanwhile must not be taken for removed
+            tabled = tail.table_offset  # before the files: what is committed meanwhile must not be taken for removed
             files = live.table.snapshot.files(index)
             plan = plan_retention(
                 files,
-                log_start=tail.start,
+                log_start=tail.log_start_offset,
                 end=max(tabled, files[-1].next_offset) if files else tabled,
                 retention_ms=live.config.retention_ms,
                 retention_bytes=live.config.retention_bytes,
@@ -217,10 +217,10 @@ class Upkeep:
             if plan is None:
                 continue
             move_log_start(live.table, live.id, index, plan.new_log_start, self._clock_ms)
-            tail.start = max(tail.start, plan.new_log_start)
+            tail.log_start_offset = max(tail.log_start_offset, plan.new_log_start)
             self._at("retention.start_moved")
             remove_files(live.table, live.id, [removal.file for removal in plan.removals], self._clock_ms)
-            tail.drop_below(tail.start)
+            tail.drop_below(tail.log_start_offset)
             plans.append(plan)
         return plans
 
@@ -249,7 +249,7 @@ class Upkeep:
             _log.info("copied %d frames of tables that are behind to the journal's newest segment", copied)
         return True
 
-    def _care_for(self, live: Live) -> None:
+    def _care_for(self, live: TopicState) -> None:
         now = time.monotonic()
         if live.deleted:
             self._care_for_deleted(live)
@@ -274,13 +274,13 @@ class Upkeep:
         self.shorten_tail(live)
         self._clean(live, now)
 
-    def _clean(self, live: Live, now: float) -> None:
+    def _clean(self, live: TopicState, now: float) -> None:
         if self._is_clean_up_due(live, now):
             self._cleaned[live.name] = now, live.table.snapshot.version
             with self.jobs.run("cleanup"):
                 clean_history(live, self._clock_ms(), self._at)
 
-    def _is_clean_up_due(self, live: Live, now: float) -> bool:
+    def _is_clean_up_due(self, live: TopicState, now: float) -> bool:
         """Also when a tenth of the history came since: what a fast table keeps must not depend on its pace."""
         at, version = self._cleaned.get(live.name, (float("-inf"), -1))
         fresh = live.table.snapshot.version - version
@@ -293,9 +293,9 @@ class Upkeep:
             return
         self._forgot = now
         silent_since = self._clock_ms() - self._producer_expiration_ms
-        self._writer.alone(lambda: self._writer.producers.expire(silent_since, self.names_used()))
+        self._writer.alone(lambda: self._writer.producers.expire(silent_since, self.active_transactional_ids()))
 
-    def _care_for_deleted(self, live: Live) -> None:
+    def _care_for_deleted(self, live: TopicState) -> None:
         marked = live.table.snapshot.configuration.get(DELETED)
         if marked is None:
             carry_out_deletion(self._catalog, self._writer, live)
@@ -306,7 +306,7 @@ class Upkeep:
     def _bury_after_ms(self) -> int:
         return _BURY_FULL_AFTER_MS if self._writer.room.full else INT64_MAX
 
-    def _fold_producers(self, live: Live) -> int:
+    def _fold_producers(self, live: TopicState) -> int:
         """One file of what is still remembered, in place of many."""
         files = list(live.table.snapshot.files(-1))
         if len(files) <= _PRODUCER_FILES:
@@ -315,7 +315,7 @@ class Upkeep:
             self._merge_producers(live, files)
         return 1
 
-    def _merge_producers(self, live: Live, files: list[DataFile]) -> None:
+    def _merge_producers(self, live: TopicState, files: list[DataFile]) -> None:
         numbered = producer_rows(read_rows(live.table, files, PRODUCERS_SCHEMA))
         silent_since = self._clock_ms() - self._producer_expiration_ms
         kept = {id(row) for row in survivors([row for _, row in numbered], silent_since)}
@@ -323,7 +323,7 @@ class Upkeep:
         batch = producer_batch([(seq, row) for seq, row in numbered if id(row) in kept])
         self._put_in_place(live, files, pa.Table.from_batches([batch]))
 
-    def _compact_ledger(self, live: Live, rows: LedgerRows) -> int:
+    def _compact_ledger(self, live: TopicState, rows: LedgerRows) -> int:
         """The latest row of each key, in place of all that were said since."""
         plan = plan_ledger_compaction(live.table.snapshot.files(-1))
         if plan is None:
@@ -333,7 +333,7 @@ class Upkeep:
             self._put_in_place(live, plan.inputs, rows.codec.surviving(stored, whole=plan.whole))
         return 1
 
-    def _put_in_place(self, live: Live, files: Sequence[DataFile], rows: pa.Table) -> None:
+    def _put_in_place(self, live: TopicState, files: Sequence[DataFile], rows: pa.Table) -> None:
         replace_rows(live.table, live.id, files, rows, live.config.parquet_codec, self._clock_ms, self._at)
         self._at("fold.committed")
 

@@ -16,7 +16,7 @@ REPEAT_EVERY_S: Final = 60.0
 _log = logging.getLogger("delta_log.maintenance.background")
 
 
-class Complaints:
+class ErrorThrottle:
     """Of one log. For the one thread that does its upkeep."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:

@@ -13,9 +13,9 @@ from typing import Final
 from delta_log.delta.checkpoint import log_versions
 from delta_log.delta.snapshot import Snapshot
 from delta_log.delta.table import Table
-from delta_log.runtime.gil import with_pauses
+from delta_log.runtime.gil import yield_gil
 from delta_log.runtime.syscalls import Probe, no_probe
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 CHECKPOINT_EVERY: Final = 100
 #: A base offset, then the epoch of who wrote it; a job's name stands where an epoch would.
@@ -31,7 +31,7 @@ def is_tail_long(table: Table) -> bool:
     return table.snapshot.version - table.checkpoint_version >= CHECKPOINT_EVERY - CHECKPOINT_EVERY // 10
 
 
-def clean_history(live: Live, now_ms: int, probe: Probe = no_probe) -> int:
+def clean_history(live: TopicState, now_ms: int, probe: Probe = no_probe) -> int:
     """Delete log entries and replaced files beyond the history; returns how many files went.
 
     However short the history is, a file stays for `file.delete.delay.ms` after it left the table.
@@ -79,7 +79,7 @@ def entries_beyond(table: Table, before_ms: int, before_version: int) -> list[st
     Whatever is filed under a version's number: entries, checkpoints, other writers' checksums.
     """
     horizon, checkpoints, numbered = before_version, list[int](), list[tuple[int, str]]()
-    for entry in with_pauses(table.store.list(table.path("_delta_log"))):
+    for entry in yield_gil(table.store.list(table.path("_delta_log"))):
         if not entry.name[:20].isdecimal():
             continue
         numbered.append((int(entry.name[:20]), entry.name))
@@ -92,7 +92,7 @@ def entries_beyond(table: Table, before_ms: int, before_version: int) -> list[st
     return [f"_delta_log/{name}" for version, name in numbered if version < keep_from]
 
 
-def delete_orphans(live: Live, epoch: int) -> list[str]:
+def delete_orphans(live: TopicState, epoch: int) -> list[str]:
     """Delete data files of earlier owners that no commit names: what a crash left between file and commit.
 
     Safe once the table is ours: an earlier owner's commit can no longer succeed, and a file of a job or of ours is
@@ -109,7 +109,7 @@ def delete_orphans(live: Live, epoch: int) -> list[str]:
     return deleted
 
 
-def _data_files(live: Live) -> Iterator[tuple[str, str]]:
+def _data_files(live: TopicState) -> Iterator[tuple[str, str]]:
     """Path and name of what lies where data files do: with the partitions, or right in a table of the server's own."""
     table = live.table
     for entry in table.store.list(table.directory):

@@ -38,7 +38,7 @@ from delta_log.runtime.clock import wall_clock_ms
 from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.stores import Entry
 from delta_log.topics.catalog import Catalog
-from delta_log.topics.job_context import COMMIT_WITHIN_MS, TopicGround
+from delta_log.topics.job_context import COMMIT_WITHIN_MS, TopicJobContext
 
 ORPHAN_AFTER_MS: Final = 2 * COMMIT_WITHIN_MS
 
@@ -60,7 +60,7 @@ class VacuumPlan:
     entries: tuple[str, ...]
 
 
-class Told(Protocol):
+class ReportProgress(Protocol):
     """Whoever wants to know of each step what was done by it, as soon as it is done."""
 
     def __call__(self, **more: int) -> object: ...
@@ -161,14 +161,14 @@ class Maintenance:
         """A topic with its newest state; UnknownTopic or TopicClosed where there is none to work on."""
         live = self._catalog.live(name)
         self._catalog.follow(live)
-        ground = TopicGround(self.location, self._catalog, self._catalog.live(name), self._clock_ms, self._at)
+        ground = TopicJobContext(self.location, self._catalog, self._catalog.live(name), self._clock_ms, self._at)
         return TopicMaintenance(ground)
 
 
 class TopicMaintenance:
     """One topic's table. For one thread."""
 
-    def __init__(self, ground: TopicGround) -> None:
+    def __init__(self, ground: TopicJobContext) -> None:
         self.ground = ground
         self._live = ground.live
         self._table = ground.table
@@ -210,7 +210,7 @@ class TopicMaintenance:
         )
         return [plan for plan in plans if plan is not None]
 
-    def retain(self, plans: Sequence[RetentionPlan], told: Told = _nobody) -> list[DataFile]:
+    def retain(self, plans: Sequence[RetentionPlan], told: ReportProgress = _nobody) -> list[DataFile]:
         """First the log starts move, then the files leave; returns those that it was this call that took out.
 
         PlanOutdated, and nothing is done, where by then the topic is to keep something else than when it was planned.
@@ -248,7 +248,7 @@ class TopicMaintenance:
             StaleFile(path, entry.size) for path, entry in self._data_files() if self._is_orphan(path, entry, now_ms)
         ]
 
-    def sweep(self, files: Sequence[StaleFile], told: Told = _nobody) -> None:
+    def sweep(self, files: Sequence[StaleFile], told: ReportProgress = _nobody) -> None:
         """Delete their bytes; what somebody else deleted meanwhile is no error."""
         for file in files:
             self._table.store.delete(self._table.path(file.path))
@@ -271,7 +271,7 @@ class TopicMaintenance:
         entries = entries_beyond(self._table, now_ms - config.history_ms, before_version)
         return VacuumPlan(self.is_checkpoint_due, tuple(files), tuple(entries))
 
-    def vacuum(self, plan: VacuumPlan, told: Told = _nobody) -> None:
+    def vacuum(self, plan: VacuumPlan, told: ReportProgress = _nobody) -> None:
         """The oldest log entry goes first: a death on the way leaves a log without a gap."""
         if plan.checkpoint:
             self.write_checkpoint()

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from delta_log.maintenance.retention import Overdue, measure_overdue
-from delta_log.topics.partition_state import Tail
-from delta_log.topics.topic_state import Live
+from delta_log.topics.partition_state import PartitionState
+from delta_log.topics.topic_state import TopicState
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 #: A warning an hour is seen; while there is none, a look a minute costs nothing.
@@ -27,7 +27,7 @@ class OverdueWatch:
     def __init__(self) -> None:
         self._due_ms: int | None = None
 
-    def look(self, lives: Iterable[Live], now_ms: int) -> None:
+    def look(self, lives: Iterable[TopicState], now_ms: int) -> None:
         """One look at all topics, if it is time for one. A clock that was set back does not put it off."""
         if self._due_ms is not None and self._due_ms - WARN_EVERY_MS <= now_ms < self._due_ms:
             return
@@ -45,7 +45,7 @@ def describe_overdue(late: Mapping[str, Overdue]) -> str:
     return ", ".join(said) + (" and others" if len(worst) > _NAMED else "") + "; nobody runs the retention job"
 
 
-def load_overdue(live: Live, now_ms: int) -> Overdue:
+def load_overdue(live: TopicState, now_ms: int) -> Overdue:
     """Of all partitions: the sum of the bytes, the oldest age."""
     if not live.config.deletes or not live.rows.partitioned:
         return Overdue(0, 0)
@@ -57,10 +57,10 @@ def load_overdue(live: Live, now_ms: int) -> Overdue:
     return Overdue(sum(each.size for each in found), max((each.age_ms for each in found), default=0))
 
 
-def _of_partition(live: Live, index: int, tail: Tail, now_ms: int) -> Overdue:
+def _of_partition(live: TopicState, index: int, tail: PartitionState, now_ms: int) -> Overdue:
     return measure_overdue(
         live.table.snapshot.files(index),
-        log_start=tail.start,
+        log_start=tail.log_start_offset,
         retention_ms=live.config.retention_ms,
         retention_bytes=live.config.retention_bytes,
         segment_ms=live.config.segment_ms,

@@ -9,12 +9,12 @@ from delta_log.delta.topic_commits import DELETED
 from delta_log.model.errors import LakelogError, UnknownTopic
 from delta_log.topics.catalog import Catalog
 from delta_log.topics.partition_state import wake_all
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 _log = logging.getLogger(__name__)
 
 
-def decide_deletion(writer: Writer, live: Live, now_ms: int) -> None:
+def decide_deletion(writer: Writer, live: TopicState, now_ms: int) -> None:
     """From here on the topic is gone, whatever happens."""
 
     def decide() -> None:
@@ -25,7 +25,7 @@ def decide_deletion(writer: Writer, live: Live, now_ms: int) -> None:
     writer.alone(decide)
 
 
-def carry_out_deletion(catalog: Catalog, writer: Writer, live: Live) -> None:
+def carry_out_deletion(catalog: Catalog, writer: Writer, live: TopicState) -> None:
     """Empty the table and mark it. Where the store refuses, the journal keeps the decision, and upkeep tries again."""
     with live.committing:
         catalog.delete(live)
@@ -44,7 +44,7 @@ def finish_deletions(catalog: Catalog, writer: Writer) -> bool:
     """Of all topics; False where one must wait for the next start, and the journal with its decision, too."""
     complete = True
     for live in catalog.lives():
-        if live.deleted and live.decision.tabled < live.decision.next:
+        if live.deleted and live.decision.table_offset < live.decision.log_end_offset:
             try:
                 carry_out_deletion(catalog, writer, live)
             except LakelogError as error:
@@ -53,12 +53,12 @@ def finish_deletions(catalog: Catalog, writer: Writer) -> bool:
     return complete
 
 
-def drop_live(live: Live) -> None:
+def drop_live(live: TopicState) -> None:
     """A deleted topic needs nothing from the journal any more, and nobody may wait for it."""
     live.deleted = True
     live.drop_all_pending()
-    live.decision.tabled = live.decision.next
+    live.decision.table_offset = live.decision.log_end_offset
     for tail in live.tails:
-        tail.tabled = tail.next
+        tail.table_offset = tail.log_end_offset
         wake_all(tail.clear())
     live.fail_waiters(UnknownTopic(live.name))

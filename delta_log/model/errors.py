@@ -36,7 +36,7 @@
     │   ├── NotOwner              we were replaced; this process must not write again
     │   ├── ReadOnly
     │   ├── Closed
-    │   ├── DecidedInVain         upon something that was refused: to be decided anew
+    │   ├── PredecessorFailed         upon something that was refused: to be decided anew
     │   └── StorageRefused        the store said no before anything was stored
     │       └── DiskFull          for want of room
     ├── NotARoot                  the directory holds something else, or a format this version cannot read
@@ -347,7 +347,7 @@ class Closed(NotAvailable):
         super().__init__("the log is closed")
 
 
-class DecidedInVain(NotAvailable):
+class PredecessorFailed(NotAvailable):
     """What it was decided upon was refused for reasons of its own. Nothing speaks against the same once more."""
 
     def __init__(self, why: object) -> None:

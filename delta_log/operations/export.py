@@ -26,7 +26,7 @@ from delta_log.operations.check.read_journal import load_journal
 from delta_log.operations.check.read_table import TableLook, list_tables, look_at_table
 from delta_log.root.root import Root, as_root, open_root, read_topic_defaults
 from delta_log.runtime.syscalls import Probe, no_probe
-from delta_log.startup.open import Running, Settings, own, start, stop
+from delta_log.startup.open import Running, Settings, start, stop, take_ownership
 
 #: What every engine can write to: a table without features.
 _OPEN_TO_ALL = Protocol(min_reader=1, min_writer=2, writer_features=())
@@ -127,7 +127,7 @@ def _export(running: Running, topic: str, at: Probe) -> int:
     """With everything in the table, so that the journal has nothing of it to replay any more."""
     live = running.catalog.live(topic)
     running.tabler.bring_up(live)
-    own(running, live)
+    take_ownership(running, live)
     at("export.brought_up")
     now_ms = live.table.store.now_ms()
     version = live.table.commit(Kind.CONFIG, lambda snapshot: plan_export(snapshot, topic, now_ms))

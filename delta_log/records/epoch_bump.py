@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 
-class Bump(msgspec.Struct):
+class EpochBump(msgspec.Struct):
     """`opened` is the epoch, at least `floor`, once its turn came. Who `reserves` may be given a reserved one."""
 
     producer_id: str

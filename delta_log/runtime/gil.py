@@ -30,7 +30,7 @@ _turns: Final = threading.Lock()
 _computing: Final[list[float]] = []
 
 
-def with_pauses(pieces: Iterable[T]) -> Iterator[T]:
+def yield_gil(pieces: Iterable[T]) -> Iterator[T]:
     """The same pieces; after each that ends a stretch of work others have a moment to go on."""
     began = time.perf_counter()
     for piece in pieces:

@@ -15,15 +15,15 @@ from functools import partial
 from typing import Any
 
 from delta_log.append.group_commit import Limits, Writer
-from delta_log.commit.commit_scheduler import Tabler
-from delta_log.commit.table_committer import Tabling, TailMemory
+from delta_log.commit.commit_scheduler import CommitScheduler
+from delta_log.commit.table_committer import TableCommitter, TailMemory
 from delta_log.delta.conflicts import TOPIC_ID
 from delta_log.delta.parquet import read_file
 from delta_log.delta.table import Table
 from delta_log.delta.topic_commits import MAX_PARTITIONS, MAX_PARTITIONS_IN_ALL, PartitionLimits
 from delta_log.journal import Journal
 from delta_log.journal.local import SEGMENT_SIZE
-from delta_log.maintenance.background import Upkeep
+from delta_log.maintenance.background import BackgroundMaintenance
 from delta_log.maintenance.topic_deletion import carry_out_deletion, finish_deletions
 from delta_log.model.errors import DiskFull, LakelogError, NotOwner, TopicClosed
 from delta_log.model.names import is_internal
@@ -41,7 +41,7 @@ from delta_log.startup.upgrade import upgrade_held
 from delta_log.stores import Store
 from delta_log.topics.catalog import TOPICS, Catalog
 from delta_log.topics.partition_state import wake_all
-from delta_log.topics.topic_state import PRODUCERS_TABLE, Live, producer_rows, stored_rows
+from delta_log.topics.topic_state import PRODUCERS_TABLE, TopicState, producer_rows, stored_rows
 
 _log = logging.getLogger("lakelog")
 
@@ -79,9 +79,9 @@ class Running:
     catalog: Catalog
     journal: Journal
     writer: Writer
-    tabler: Tabler
-    tabling: Tabling
-    upkeep: Upkeep
+    tabler: CommitScheduler
+    tabling: TableCommitter
+    upkeep: BackgroundMaintenance
     encoders: ThreadPoolExecutor
     #: where an event loop has tables made and taken over
     owning: ThreadPoolExecutor
@@ -185,7 +185,7 @@ def _epoch_of_tables(store: Store) -> int:
     return newest
 
 
-def own(running: Running, live: Live) -> None:
+def take_ownership(running: Running, live: TopicState) -> None:
     """Make a table ours before the first offset is given out there."""
     if not live.owned and not live.deleted:
         if live.closed is not None:
@@ -194,14 +194,14 @@ def own(running: Running, live: Live) -> None:
         running.catalog.apply_settings(live)  # a former owner may have changed them up to now
 
 
-def own_producers(running: Running) -> Live:
+def open_producer_table(running: Running) -> TopicState:
     """The same for the table of idempotent producers, which is made when the first one shows up."""
     sequencer = running.writer.sequencer
     if sequencer.producer_table is None:
         sequencer.producer_table = running.catalog.producers(create=True)
     if sequencer.producer_table is None:
         raise TopicClosed(PRODUCERS_TABLE, "it could not be made", "try again")
-    own(running, sequencer.producer_table)
+    take_ownership(running, sequencer.producer_table)
     return sequencer.producer_table
 
 
@@ -215,7 +215,7 @@ def _compose(
             for tail in live.tails:
                 wake_all(tail.stop_all_waiting())
 
-    def table(live: Live, limit: int) -> bool:
+    def table(live: TopicState, limit: int) -> bool:
         more = tabling.commit(live, limit)
         try:
             if settings.upkeep:
@@ -235,7 +235,7 @@ def _compose(
         partition_limits=PartitionLimits(settings.max_partitions_per_topic, settings.max_partitions),
     )
     journal = root.journal(epoch)
-    tabler = Tabler(
+    tabler = CommitScheduler(
         table,
         workers=settings.table_workers,
         files_per_second=settings.files_per_second,
@@ -247,8 +247,8 @@ def _compose(
     owning = ThreadPoolExecutor(1, thread_name_prefix="lakelog-own")
     memory = TailMemory(settings.tail_bytes)
     together = root.writes_at_once > 1
-    tabling = Tabling(journal, writer, encoders, memory, clock_ms=clock_ms, together=together, probe=probe)
-    upkeep = Upkeep(
+    tabling = TableCommitter(journal, writer, encoders, memory, clock_ms=clock_ms, together=together, probe=probe)
+    upkeep = BackgroundMaintenance(
         catalog,
         journal,
         writer,
@@ -281,9 +281,9 @@ def _recover(running: Running) -> Report:
     return report
 
 
-def _load_producers(running: Running) -> Live | None:
+def _load_producers(running: Running) -> TopicState | None:
     """What the table of producers remembers; a damaged one refuses idempotent requests alone."""
-    producers: Live | None = None
+    producers: TopicState | None = None
     try:
         producers = running.catalog.producers(create=False)
         if producers is None:

@@ -23,8 +23,8 @@ from delta_log.journal.segment_scan import FoundFrame, Lost
 from delta_log.journal.unreadable_groups import TableEnds, lost_of, plan_doubts
 from delta_log.model.errors import LakelogError
 from delta_log.records.payload_kinds import DECISION
-from delta_log.topics.partition_state import Chunk, Tail, row_bytes
-from delta_log.topics.topic_state import Live, PendingGroup
+from delta_log.topics.partition_state import Chunk, PartitionState, row_bytes
+from delta_log.topics.topic_state import PendingGroup, TopicState
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Report:
         return text + (f"; {self.dropped} records of deleted topics dropped" if self.dropped else "")
 
 
-OpenTopic = Callable[[str], Live | None]
+OpenTopic = Callable[[str], TopicState | None]
 
 
 def replay(
@@ -79,7 +79,7 @@ def replay(
     for their names where groups left no trace of whose they were.
     """
     report = Report(found.segments, found.size, torn=found.torn, damage=[*found.damage, *found.untraceable])
-    lives: dict[str, Live] = {}
+    lives: dict[str, TopicState] = {}
     for name, items in _by_topic(found).items():
         live = _open(name, open_topic, report)
         if live is not None:
@@ -105,7 +105,7 @@ def replay(
     return report
 
 
-def _ends(live: Live) -> TableEnds:
+def _ends(live: TopicState) -> TableEnds:
     snapshot = live.table.snapshot
     ends = () if live.deleted else tuple(snapshot.end(index) for index in range(live.partitions))
     return TableEnds(live.name, live.id, snapshot.epoch, ends)
@@ -119,7 +119,7 @@ def _keep_unread(journal: Journal, writer: Writer, found: Recovered, report: Rep
     segments = sorted({segment for unread in found.unread for segment in unread.segments})
     writer.aside.update(segments)
     report.aside += [f"journal segment {epoch}-{number} (groups of it cannot be read)" for epoch, number in segments]
-    never = Tail(0, 0)
+    never = PartitionState(0, 0)
     for segment in journal.segments() if report.closed else ():
         writer.segments.setdefault(segment, {})[never] = 1
 
@@ -132,18 +132,20 @@ def _by_topic(found: Recovered) -> dict[str, list[FoundFrame]]:
     return topics
 
 
-def _note_decisions(journal: Journal, writer: Writer, live: Live, items: Sequence[FoundFrame], report: Report) -> None:
+def _note_decisions(
+    journal: Journal, writer: Writer, live: TopicState, items: Sequence[FoundFrame], report: Report
+) -> None:
     """Each holds its segment until it is carried out."""
     for item in items:
         if item.frame.kind == DECISION and item.sound:
             if item.frame.topic_id == live.id:
-                live.decision.next += 1
-                writer.segments.setdefault(_segment(item.place), {})[live.decision] = live.decision.next
+                live.decision.log_end_offset += 1
+                writer.segments.setdefault(_segment(item.place), {})[live.decision] = live.decision.log_end_offset
             decision = msgspec.msgpack.decode(journal.read(item.place))
             report.decisions.append((item.frame.topic, item.frame.topic_id, decision))
 
 
-def _open(name: str, open_topic: OpenTopic, report: Report) -> Live | None:
+def _open(name: str, open_topic: OpenTopic, report: Report) -> TopicState | None:
     """A table that the journal speaks of. What it is found to hold must last, as the journal will let go of it."""
     try:
         live = open_topic(name)
@@ -158,12 +160,12 @@ def _open(name: str, open_topic: OpenTopic, report: Report) -> Live | None:
 
 def _pin(writer: Writer, items: Sequence[FoundFrame]) -> None:
     """What belongs to a closed topic stays in the journal until it is mended."""
-    never = Tail(0, 0)
+    never = PartitionState(0, 0)
     for item in items:
         writer.segments.setdefault(_segment(item.place), {})[never] = 1
 
 
-def _replay_topic(writer: Writer, live: Live, items: list[FoundFrame], report: Report) -> None:
+def _replay_topic(writer: Writer, live: TopicState, items: list[FoundFrame], report: Report) -> None:
     """Make frames live again, a group for each segment, so that what was one unit is tabled in one commit.
 
     Frames that were copied forward lie behind later ones: then all are put in order, and are one group. Of two
@@ -200,7 +202,7 @@ def _is_in_order(items: Sequence[FoundFrame]) -> bool:
     return True
 
 
-def _add_group(writer: Writer, live: Live, group: PendingGroup) -> None:
+def _add_group(writer: Writer, live: TopicState, group: PendingGroup) -> None:
     if group.chunks:
         writer.untabled += live.add_pending(group)
         live.recovered_left += 1
@@ -210,7 +212,7 @@ def _segment(place: Place) -> tuple[int, int]:
     return place.epoch, place.segment
 
 
-def _replay(live: Live, item: FoundFrame, report: Report) -> Chunk | str | None:
+def _replay(live: TopicState, item: FoundFrame, report: Report) -> Chunk | str | None:
     """The chunk that becomes live again; why it must not; or None when there is nothing to do."""
     frame = item.frame
     if frame.topic_id != live.id or live.deleted:
@@ -219,15 +221,15 @@ def _replay(live: Live, item: FoundFrame, report: Report) -> Chunk | str | None:
     if frame.partition >= live.partitions:
         return f"partition {frame.partition} is unknown to its table"
     tail = live.tails[frame.partition]
-    if frame.next_offset <= tail.next:
+    if frame.next_offset <= tail.log_end_offset:
         report.tabled += frame.count
         return None
     if frame.epoch != live.table.snapshot.epoch:
         return f"it was written in epoch {frame.epoch}, its table is in {live.table.snapshot.epoch}"
-    if frame.base_offset < tail.next:
-        return f"its table ends inside it, at {tail.next}"
-    if frame.base_offset > tail.next:
-        report.lost.append(f"{live.name}-{frame.partition} {tail.next} to {frame.base_offset - 1}")
+    if frame.base_offset < tail.log_end_offset:
+        return f"its table ends inside it, at {tail.log_end_offset}"
+    if frame.base_offset > tail.log_end_offset:
+        report.lost.append(f"{live.name}-{frame.partition} {tail.log_end_offset} to {frame.base_offset - 1}")
     chunk = Chunk(
         frame.base_offset,
         frame.count,
@@ -246,12 +248,14 @@ def _replay(live: Live, item: FoundFrame, report: Report) -> Chunk | str | None:
     return chunk
 
 
-def _show(tail: Tail, chunk: Chunk) -> None:
+def _show(tail: PartitionState, chunk: Chunk) -> None:
     tail.add(chunk)
-    tail.next = tail.end = chunk.next_offset
+    tail.log_end_offset = tail.high_watermark = chunk.next_offset
 
 
-def _keep_lost_offsets(journal: Journal, writer: Writer, lives: dict[str, Live], report: Report, lost: Lost) -> None:
+def _keep_lost_offsets(
+    journal: Journal, writer: Writer, lives: dict[str, TopicState], report: Report, lost: Lost
+) -> None:
     """Offsets at the very end that were given out but cannot be read any more are never given out again.
 
     The whole journal stays until the table says so too: what it tells of them is spread over several segments.
@@ -262,11 +266,20 @@ def _keep_lost_offsets(journal: Journal, writer: Writer, lives: dict[str, Live],
     if live is None or note.topic_id != live.id or live.deleted or note.partition >= live.partitions:
         return
     tail = live.tails[note.partition]
-    if end <= tail.next:
+    if end <= tail.log_end_offset:
         return
-    report.lost.append(f"{live.name}-{note.partition} {tail.next} to {end - 1} ({lost.why})")
-    frame = Frame(0, live.name, live.id, note.partition, tail.next, end - tail.next, writer.epoch, 0, 0, 0)
-    chunk = Chunk(tail.next, end - tail.next, 0, frame, Place(writer.epoch, -1 - note.partition, end, 0), lost=True)
+    report.lost.append(f"{live.name}-{note.partition} {tail.log_end_offset} to {end - 1} ({lost.why})")
+    frame = Frame(
+        0, live.name, live.id, note.partition, tail.log_end_offset, end - tail.log_end_offset, writer.epoch, 0, 0, 0
+    )
+    chunk = Chunk(
+        tail.log_end_offset,
+        end - tail.log_end_offset,
+        0,
+        frame,
+        Place(writer.epoch, -1 - note.partition, end, 0),
+        lost=True,
+    )
     _show(tail, chunk)
     for segment in journal.segments():
         writer.segments.setdefault(segment, {})[tail] = chunk.next_offset

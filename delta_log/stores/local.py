@@ -19,7 +19,7 @@ import pyarrow as pa
 from delta_log.model.errors import OutcomeUnknown, StorageRefused, refusal_of
 from delta_log.runtime.disk_room import DiskRoom
 from delta_log.runtime.file_modes import FILE_MODE
-from delta_log.runtime.gil import with_pauses
+from delta_log.runtime.gil import yield_gil
 from delta_log.runtime.syscalls import Disk, Probe, make_directories, no_probe
 from delta_log.stores.protocol import Blob, Entry
 
@@ -121,7 +121,7 @@ class LocalStore:
         entries: list[Entry] = []
         try:
             with _said_plainly(directory), os.scandir(self._root / directory) as found:
-                for item in with_pauses(found):
+                for item in yield_gil(found):
                     with suppress(FileNotFoundError):
                         known, below = item.stat(), item.is_dir()
                         modified = known.st_mtime_ns // 1_000_000

@@ -44,9 +44,9 @@ from delta_log.records.keyed_table import LedgerTable, ledger_of, ledger_propert
 from delta_log.records.validation import Rules
 from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.stores import Store
-from delta_log.topics.partition_state import Tail, wake_all
+from delta_log.topics.partition_state import PartitionState, wake_all
 from delta_log.topics.row_formats import LedgerRows
-from delta_log.topics.topic_state import PRODUCERS_TABLE, Live, ProducerRows, RowFormat, TopicRows
+from delta_log.topics.topic_state import PRODUCERS_TABLE, ProducerRows, RowFormat, TopicRows, TopicState
 
 TOPICS: Final = "topics"
 #: What the server keeps for itself has a commit a second, and nobody travels back in it by days.
@@ -82,9 +82,9 @@ class Catalog:
         self._defaults = dict(server_defaults)
         self._clock_ms = clock_ms
         self._probe = probe
-        self._lives: dict[str, Live] = {}
+        self._lives: dict[str, TopicState] = {}
         #: the tables of the server's own, which nobody can name
-        self._internal: dict[str, Live] = {}
+        self._internal: dict[str, TopicState] = {}
         self._barred: dict[str, LakelogError] = {}
         #: why the last try to open a table failed
         self._failed: dict[str, LakelogError] = {}
@@ -92,11 +92,11 @@ class Catalog:
         self._exported: set[str] = set()
         self._lock = threading.RLock()
 
-    def lives(self) -> list[Live]:
+    def lives(self) -> list[TopicState]:
         """The tables that are open, the server's own among them."""
         return [*self._lives.values(), *self._internal.values()]
 
-    def opened(self, name: str) -> Live | None:
+    def opened(self, name: str) -> TopicState | None:
         """A topic if it is open already."""
         return self._lives.get(name)
 
@@ -119,7 +119,7 @@ class Catalog:
                     names.append(entry.name)
         return names
 
-    def live(self, name: str) -> Live:
+    def live(self, name: str) -> TopicState:
         """An open topic; opened now if need be."""
         live = self._lives.get(name)
         if live is None:
@@ -134,7 +134,7 @@ class Catalog:
         """Keep a topic closed until the next start, even if its table is mended: the journal was not replayed."""
         self._barred[name] = why
 
-    def find(self, name: str) -> Live | None:
+    def find(self, name: str) -> TopicState | None:
         """For recovery: a table by its name, a deleted one too; None when there is none."""
         if is_internal(name):
             return self._open_internal(name, None)
@@ -163,7 +163,7 @@ class Catalog:
         live = self.live(name)
         return TopicInfo(live.name, live.id, live.partitions, live.config)
 
-    def create(self, name: str, partitions: int, config: Mapping[str, ConfigValue]) -> Live:
+    def create(self, name: str, partitions: int, config: Mapping[str, ConfigValue]) -> TopicState:
         """A new topic, or a deleted one's table taken for a new life: with new offsets, a new id, older versions."""
         check_topic_name(name)
         self.check_partitions(name, partitions)
@@ -181,18 +181,18 @@ class Catalog:
         present = sum(live.partitions for live in list(self._lives.values()) if not live.deleted)
         self._partition_limits.check(name, partitions, had, present)
 
-    def producers(self, *, create: bool) -> Live | None:
+    def producers(self, *, create: bool) -> TopicState | None:
         """The table of idempotent producers; made when the first one shows up."""
         return self._open_internal(PRODUCERS_TABLE, _new_producers() if create else None)
 
-    def ledger(self, table: LedgerTable, *, create: bool) -> Live | None:
+    def ledger(self, table: LedgerTable, *, create: bool) -> TopicState | None:
         """A table of keyed rows; made when the first one comes. TopicClosed where there is another of its name."""
         live = self._open_internal(table.name, _new_ledger(table) if create else None)
         if live is not None and not (isinstance(live.rows, LedgerRows) and live.rows.table == table):
             raise TopicClosed(table.name, "its table has other columns or another key than this version knows")
         return live
 
-    def alter(self, live: Live, changes: Mapping[str, ConfigValue]) -> TopicConfig:
+    def alter(self, live: TopicState, changes: Mapping[str, ConfigValue]) -> TopicConfig:
         """Change settings."""
         author = self._author()
         live.table.commit(
@@ -202,7 +202,7 @@ class Catalog:
         self.apply_settings(live)
         return live.config
 
-    def add_partitions(self, live: Live, partitions: int) -> None:
+    def add_partitions(self, live: TopicState, partitions: int) -> None:
         """Only ever more of them."""
         author = self._author()
         with self._lock:  # of two at once the second counts what the first has added
@@ -213,12 +213,12 @@ class Catalog:
             )
             self.apply_settings(live)
 
-    def delete(self, live: Live) -> None:
+    def delete(self, live: TopicState) -> None:
         """Take everything out of the table and mark it. Does nothing where it was done before."""
         author = self._author()
         live.table.commit(Kind.CONFIG, lambda snapshot: plan_deletion(snapshot, live.name, live.id, author))
 
-    def follow(self, live: Live) -> None:
+    def follow(self, live: TopicState) -> None:
         """Take over what others committed to a table. A mere reader also learns the new ends from it."""
         live.last_follow = time.monotonic()
         live.table.follow()
@@ -234,10 +234,10 @@ class Catalog:
         if not live.deleted and snapshot.configuration.get(TOPIC_ID) == live.id:
             self.apply_settings(live)  # a former owner may have changed them until the table became ours
         for index, tail in enumerate(live.tails):
-            tail.start = max(tail.start, snapshot.start(index))
+            tail.log_start_offset = max(tail.log_start_offset, snapshot.start(index))
             tail.drop_below(snapshot.clean(index))  # the files know better now than memory what is left there
             if self._epoch is None:
-                tail.tabled = tail.next = snapshot.end(index)
+                tail.table_offset = tail.log_end_offset = snapshot.end(index)
                 wake_all(tail.advance(snapshot.end(index)))
 
     def bury(self, name: str, now_ms: int, after_ms: int = INT64_MAX) -> bool:
@@ -254,13 +254,13 @@ class Catalog:
             self._lives.pop(name, None)
             return True
 
-    def forget(self, live: Live) -> None:
+    def forget(self, live: TopicState) -> None:
         """A deleted topic's directory is gone."""
         with self._lock:
             if self._lives.get(live.name) is live:
                 del self._lives[live.name]
 
-    def _open(self, name: str) -> Live:
+    def _open(self, name: str) -> TopicState:
         check_topic_name(name)
         with self._lock:
             live = self._lives.get(name)
@@ -272,7 +272,7 @@ class Catalog:
                 raise UnknownTopic(name)
             return live
 
-    def _open_internal(self, name: str, fresh: NewTopic | None) -> Live | None:
+    def _open_internal(self, name: str, fresh: NewTopic | None) -> TopicState | None:
         """A table of the server's own; where there is none yet, made as `fresh`."""
         with self._lock:
             live = self._internal.get(name)
@@ -283,7 +283,7 @@ class Catalog:
                 live = self._create(self._table(name), fresh)
             return live
 
-    def _load(self, name: str) -> Live | None:
+    def _load(self, name: str) -> TopicState | None:
         self._failed.pop(name, None)
         table = self._table(name)
         try:
@@ -306,19 +306,19 @@ class Catalog:
     def _table(self, name: str) -> Table:
         return Table(self._store, f"{TOPICS}/{name}", epoch=self._epoch, probe=self._probe)
 
-    def _make_live(self, name: str, table: Table) -> Live:
+    def _make_live(self, name: str, table: Table) -> TopicState:
         snapshot = table.snapshot
         properties = snapshot.configuration
         if TOPIC_ID not in properties or PARTITIONS not in properties or EXPORTED in properties:
             raise TopicClosed(name, "its table was not made by lakelog")
         config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
         count = int(properties[PARTITIONS])
-        live = Live(
+        live = TopicState(
             name,
             properties[TOPIC_ID],
             table,
             _row_format(name, snapshot),
-            [Tail(snapshot.start(index), snapshot.end(index)) for index in range(count)],
+            [PartitionState(snapshot.start(index), snapshot.end(index)) for index in range(count)],
             config,
             Rules.of(name, count, config),
             owned=self._epoch is not None and snapshot.epoch == self._epoch,
@@ -327,17 +327,17 @@ class Catalog:
         (self._internal if live.internal else self._lives)[name] = live
         return live
 
-    def apply_settings(self, live: Live) -> None:
+    def apply_settings(self, live: TopicState) -> None:
         """Take over what the table's properties say now: by one thread at a time, or a partition would come twice."""
         with live.table.lock:
             snapshot = live.table.snapshot
             properties = snapshot.configuration
             config = TopicConfig.from_properties(properties, server_defaults=self._defaults)
             count = int(properties[PARTITIONS])
-            live.tails += [Tail(snapshot.start(i), snapshot.end(i)) for i in range(live.partitions, count)]
+            live.tails += [PartitionState(snapshot.start(i), snapshot.end(i)) for i in range(live.partitions, count)]
             live.config, live.rules = config, Rules.of(live.name, count, config)
 
-    def _create(self, table: Table, topic: NewTopic) -> Live:
+    def _create(self, table: Table, topic: NewTopic) -> TopicState:
         author = self._author()
         try:
             table.commit(Kind.CONFIG, lambda snapshot: plan_creation(snapshot, topic, author))

@@ -13,19 +13,19 @@ from delta_log.model.topic_config import TopicConfig
 from delta_log.model.types import DataFile
 from delta_log.runtime.syscalls import Probe
 from delta_log.topics.catalog import Catalog
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 #: A written file that no commit names is swept away one day; long before that nobody may commit it any more.
 COMMIT_WITHIN_MS: Final = 12 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class TopicGround:
+class TopicJobContext:
     """For one thread. `clock_ms` is this host's."""
 
     location: str
     catalog: Catalog
-    live: Live
+    live: TopicState
     clock_ms: Callable[[], int]
     at: Probe
 

@@ -97,14 +97,14 @@ def wake_all(waiters: Sequence[Waiter]) -> None:
             _log.warning("somebody who waited for records could not be woken: %r", error)
 
 
-class Tail:
+class PartitionState:
     """One partition's live end. Offsets change under the writer's turn; chunks under this lock."""
 
     def __init__(self, start: int, end: int) -> None:
-        self.start = start
-        self.tabled = end
-        self.end = end
-        self.next = end
+        self.log_start_offset = start
+        self.table_offset = end
+        self.high_watermark = end
+        self.log_end_offset = end
         self.lock = threading.Lock()
         self.waiters: list[Waiter] = []
         self._chunks: list[Chunk] = []
@@ -114,7 +114,7 @@ class Tail:
     def first(self) -> int:
         """From here on everything durable is in memory or in the journal."""
         with self.lock:
-            return self._bases[0] if self._bases else self.tabled
+            return self._bases[0] if self._bases else self.table_offset
 
     def add(self, chunk: Chunk) -> None:
         with self.lock:
@@ -124,7 +124,7 @@ class Tail:
     def advance(self, end: int) -> list[Waiter]:
         """Move the high watermark; returns who waited for it."""
         with self.lock:
-            self.end = end
+            self.high_watermark = end
             if not self.waiters:
                 return []
             woken = [waiter for waiter in self.waiters if waiter.offset < end]
@@ -134,7 +134,7 @@ class Tail:
     def wait(self, waiter: Waiter) -> bool:
         """Be called when the watermark passes; False when it has already."""
         with self.lock:
-            if waiter.offset < self.end:
+            if waiter.offset < self.high_watermark:
                 return False
             self.waiters.append(waiter)
             return True
@@ -154,13 +154,13 @@ class Tail:
         """The chunks that hold the `count` offsets from `offset` on, below the watermark."""
         with self.lock:
             first = max(0, bisect_right(self._bases, offset) - 1)
-            last = bisect_right(self._bases, min(offset + count, self.end) - 1)
+            last = bisect_right(self._bases, min(offset + count, self.high_watermark) - 1)
             return [chunk for chunk in self._chunks[first:last] if chunk.next_offset > offset]
 
     def settle(self, chunks: Sequence[Chunk], batch: pa.RecordBatch | None, table_end: int) -> Chunk | None:
         """Chunks reached the table: one in Arrow takes their place, or nothing does."""
         with self.lock:
-            self.tabled = max(self.tabled, table_end)
+            self.table_offset = max(self.table_offset, table_end)
             if not chunks:
                 return None
             first = chunks[0]
@@ -181,7 +181,7 @@ class Tail:
         """Forget tabled chunks that end at or below `offset`."""
         with self.lock:
             keep = 0
-            while keep < len(self._chunks) and self._chunks[keep].next_offset <= min(offset, self.tabled):
+            while keep < len(self._chunks) and self._chunks[keep].next_offset <= min(offset, self.table_offset):
                 keep += 1
             del self._chunks[:keep], self._bases[:keep]
 

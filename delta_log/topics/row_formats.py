@@ -14,7 +14,7 @@ from delta_log.delta.parquet import read_file
 from delta_log.model.errors import Corruption
 from delta_log.records.keyed_table import COMMIT_SEQ, LedgerTable, Placed, Row, RowCodec
 from delta_log.topics.partition_state import Chunk, PayloadReader, payload_of
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 
 class LedgerRows:
@@ -33,7 +33,7 @@ class LedgerRows:
         kept = self.codec.latest(self._placed(chunks, journal))
         return [self.codec.to_batch(kept)] if kept else []
 
-    def load(self, live: Live, journal: PayloadReader) -> list[Row]:
+    def load(self, live: TopicState, journal: PayloadReader) -> list[Row]:
         """The latest row of each key, in order, without tombstones: of the table and of what is journaled beside it.
 
         Nothing moves from the one to the other meanwhile.
@@ -41,7 +41,9 @@ class LedgerRows:
         tail = live.tails[0]
         with live.committing:
             stored = [self._read(live, file.path) for file in live.table.snapshot.files(-1)]
-            waiting = list(self._placed(tail.chunks_from(tail.tabled, tail.end - tail.tabled), journal))
+            waiting = list(
+                self._placed(tail.chunks_from(tail.table_offset, tail.high_watermark - tail.table_offset), journal)
+            )
         rows = self.codec.from_table(self.codec.surviving(pa.concat_tables(stored), whole=True)) if stored else []
         return [row for _, row in self.codec.latest(rows + waiting) if not self.codec.is_tombstone(row)]
 
@@ -50,7 +52,7 @@ class LedgerRows:
             if not chunk.lost:
                 yield from enumerate(self.codec.decode(payload_of(chunk, journal)), chunk.base_offset)
 
-    def _read(self, live: Live, path: str) -> pa.Table:
+    def _read(self, live: TopicState, path: str) -> pa.Table:
         try:
             return read_file(live.table.store, live.table.path(path), self.schema)
         except FileNotFoundError as error:

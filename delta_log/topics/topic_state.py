@@ -20,7 +20,14 @@ from delta_log.model.topic_config import TopicConfig
 from delta_log.model.types import OffsetRange
 from delta_log.records.idempotence import ProducerRow, survivors
 from delta_log.records.validation import Rules
-from delta_log.topics.partition_state import CHUNK_OVERHEAD, Chunk, PayloadReader, Tail, load_batches, payload_of
+from delta_log.topics.partition_state import (
+    CHUNK_OVERHEAD,
+    Chunk,
+    PartitionState,
+    PayloadReader,
+    load_batches,
+    payload_of,
+)
 
 PRODUCERS_TABLE = "__producers"
 
@@ -129,14 +136,14 @@ def producer_payload(rows: list[ProducerRow]) -> bytes:
 
 
 @dataclass(eq=False)
-class Live:
+class TopicState:
     """Offsets belong to the writer's turn; `pending`, `untabled` and `waiting` to this lock."""
 
     name: str
     id: str
     table: Table
     rows: RowFormat
-    tails: list[Tail]
+    tails: list[PartitionState]
     config: TopicConfig
     rules: Rules
     owned: bool = False
@@ -161,7 +168,7 @@ class Live:
     pending: deque[PendingGroup] = field(default_factory=deque[PendingGroup])
     in_doubt: int = 0
     #: holds the journal's segments with a decision about this topic until it is carried out
-    decision: Tail = field(default_factory=lambda: Tail(0, 0))
+    decision: PartitionState = field(default_factory=lambda: PartitionState(0, 0))
     table_waiters: list[TableWaiter] = field(default_factory=list[TableWaiter])
 
     @property

@@ -11,24 +11,26 @@ from delta_log.model.names import check_id
 from delta_log.model.transaction_bounds import Bounds
 from delta_log.model.types import ProducerStamp
 from delta_log.records.request import Request
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 from delta_log.transactions.buffered_records import HeldRequest, Staged, cost_of
-from delta_log.transactions.registry import Standing
+from delta_log.transactions.registry import TransactionRegistry
 from delta_log.transactions.spill import Spill, spill_requests
 from delta_log.transactions.transaction import Addition, Transaction
 
 #: Checks records for a topic and splits them; the function says what number they have there.
-Prepare = Callable[[str, Any, Callable[[Live], ProducerStamp | None]], tuple[Live, Request]]
+Prepare = Callable[[str, Any, Callable[[TopicState], ProducerStamp | None]], tuple[TopicState, Request]]
 
 
-def _no_number(_: Live) -> None:
+def _no_number(_: TopicState) -> None:
     """Of what is in a stage."""
 
 
-class Taking:
+class RecordIntake:
     """Whoever adds to a transaction holds its lock."""
 
-    def __init__(self, standing: Standing, prepare: Prepare, bounds: Bounds, spill_directory: Path | None) -> None:
+    def __init__(
+        self, standing: TransactionRegistry, prepare: Prepare, bounds: Bounds, spill_directory: Path | None
+    ) -> None:
         self._standing = standing
         self._prepare = prepare
         self._bounds = bounds
@@ -43,7 +45,7 @@ class Taking:
         with found.lock:
             self._standing.check_open(found)
 
-            def number(live: Live) -> ProducerStamp:
+            def number(live: TopicState) -> ProducerStamp:
                 return found.held.number(live, producer, stage)
 
             live, request = self._prepare(topic, records, number if stage is None else _no_number)

@@ -14,9 +14,9 @@ from delta_log.model.errors import InvalidTransactionTimeout, Overloaded, Transa
 from delta_log.model.quoting import quoted
 from delta_log.model.transaction_bounds import Bounds
 from delta_log.records.idempotence import is_later
-from delta_log.topics.topic_state import Live
-from delta_log.transactions.buffered_records import Held
-from delta_log.transactions.registry import Standing
+from delta_log.topics.topic_state import TopicState
+from delta_log.transactions.buffered_records import BufferedRecords
+from delta_log.transactions.registry import TransactionRegistry
 from delta_log.transactions.transaction import Begun, Transaction
 from delta_log.transactions.transaction_id import RANDOM_BITS, TransactionKey
 
@@ -28,10 +28,10 @@ class Beginning:
 
     def __init__(
         self,
-        standing: Standing,
+        standing: TransactionRegistry,
         writer: Writer,
         ledger: Ledger,
-        own_producers: Callable[[], Live],
+        own_producers: Callable[[], TopicState],
         bounds: Bounds,
         clock_ms: Callable[[], int],
         expire: Callable[[], None],
@@ -87,7 +87,7 @@ class Beginning:
         epoch = bump_epoch(self._writer, transactional_id, self._clock_ms, floor, reserves=True).epoch
         now_ms = self._clock_ms()
         key = TransactionKey.fresh(transactional_id, epoch, now_ms, secrets.randbits(RANDOM_BITS))
-        begun = Transaction(key, now_ms + timeout, Held(key, self._bounds), version)
+        begun = Transaction(key, now_ms + timeout, BufferedRecords(key, self._bounds), version)
         with standing.lock:
             standing.open.add(begun)
             rivals = standing.open.of_name(transactional_id)

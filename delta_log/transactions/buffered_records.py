@@ -21,7 +21,7 @@ from delta_log.model.transaction_bounds import Bounds
 from delta_log.model.types import ProducerStamp
 from delta_log.records.idempotence import ProducerRow, Producers, Repeat
 from delta_log.records.request import Part, Request, SpilledRows
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 from delta_log.transactions.transaction_id import TransactionKey
 
 MIB: Final = 1024 * 1024
@@ -55,7 +55,7 @@ class Slice(NamedTuple):
 
 @dataclass(slots=True)
 class HeldRequest:
-    live: Live
+    live: TopicState
     request: Request
     stamp: ProducerStamp
     stage: str | None = None
@@ -64,7 +64,7 @@ class HeldRequest:
 
 
 @dataclass(slots=True)
-class Held:
+class BufferedRecords:
     """`size` is the bytes of it, `cost` what it may take of memory, and `memory` what of that has not been spilled."""
 
     key: TransactionKey
@@ -77,7 +77,7 @@ class Held:
     _numbers: dict[str | None, Producers] = field(default_factory=dict[str | None, Producers])
     _next: dict[tuple[str | None, str], int] = field(default_factory=dict[tuple[str | None, str], int])
 
-    def number(self, live: Live, given: ProducerStamp | None, stage: str | None = None) -> ProducerStamp:
+    def number(self, live: TopicState, given: ProducerStamp | None, stage: str | None = None) -> ProducerStamp:
         """The number of what comes next; raises where it was sent by somebody else."""
         name, epoch = self.key.transactional_id, self.key.epoch
         if given is None:

@@ -19,7 +19,7 @@ from delta_log.model.errors import (
 from delta_log.model.quoting import quoted
 from delta_log.model.types import Appended
 from delta_log.records.idempotence import Producers, is_later
-from delta_log.transactions.registry import Standing
+from delta_log.transactions.registry import TransactionRegistry
 from delta_log.transactions.transaction import Commit, Transaction
 from delta_log.transactions.transaction_log import MOST_REQUESTS, TABLE, Committed, Stored, merge_ranges, row_of
 
@@ -27,7 +27,7 @@ from delta_log.transactions.transaction_log import MOST_REQUESTS, TABLE, Committ
 class Committing:
     """Whoever has started one stores it, and says then that it is stored, or why not."""
 
-    def __init__(self, standing: Standing, ledger: Ledger, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, standing: TransactionRegistry, ledger: Ledger, clock_ms: Callable[[], int]) -> None:
         self._standing = standing
         self._ledger = ledger
         self._clock_ms = clock_ms

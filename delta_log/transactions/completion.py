@@ -18,8 +18,8 @@ from delta_log.model.errors import LakelogError, UnknownTopic
 from delta_log.model.types import Appended
 from delta_log.records.idempotence import Producers
 from delta_log.records.keyed_table import Row
-from delta_log.topics.topic_state import Live
-from delta_log.transactions.registry import Standing
+from delta_log.topics.topic_state import TopicState
+from delta_log.transactions.registry import TransactionRegistry
 from delta_log.transactions.transaction_id import TransactionKey
 from delta_log.transactions.transaction_log import REMEMBERED, TABLE, Stored, complete, stored_in
 
@@ -31,7 +31,7 @@ _NOT_YET: Final = -1
 class Completing:
     """`find` is an open topic by its name."""
 
-    def __init__(self, standing: Standing, ledger: Ledger, find: Callable[[str], Live]) -> None:
+    def __init__(self, standing: TransactionRegistry, ledger: Ledger, find: Callable[[str], TopicState]) -> None:
         self._standing = standing
         self._ledger = ledger
         self._find = find

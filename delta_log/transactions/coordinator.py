@@ -24,13 +24,13 @@ from delta_log.model.errors import OutcomeUnknown, TransactionAborted, Transacti
 from delta_log.model.transaction_bounds import Bounds
 from delta_log.model.types import Appended, ProducerStamp
 from delta_log.runtime.meters import TransactionStatistics
-from delta_log.topics.topic_state import Live
-from delta_log.transactions.add_records import Prepare, Taking
+from delta_log.topics.topic_state import TopicState
+from delta_log.transactions.add_records import Prepare, RecordIntake
 from delta_log.transactions.begin import Beginning
 from delta_log.transactions.buffered_records import Staged
 from delta_log.transactions.commit import Committing
 from delta_log.transactions.completion import Completing
-from delta_log.transactions.registry import Standing
+from delta_log.transactions.registry import TransactionRegistry
 from delta_log.transactions.transaction import Addition, Begun, Commit, Known, Transaction
 from delta_log.transactions.transaction_log import TABLE, Committed, Decisions
 
@@ -49,18 +49,18 @@ class Transactions:
         writer: Writer,
         ledger: Ledger,
         prepare: Prepare,
-        own_producers: Callable[[], Live],
+        own_producers: Callable[[], TopicState],
         bounds: Bounds,
         clock_ms: Callable[[], int],
         spill_directory: Path | None,
-        find: Callable[[str], Live],
+        find: Callable[[str], TopicState],
     ) -> None:
         self._ledger = ledger
         self._bounds = bounds
         self._clock_ms = clock_ms
-        self._standing = standing = Standing(writer, Decisions(ledger.load(TABLE)), bounds, clock_ms)
+        self._standing = standing = TransactionRegistry(writer, Decisions(ledger.load(TABLE)), bounds, clock_ms)
         self._beginning = Beginning(standing, writer, ledger, own_producers, bounds, clock_ms, self.expire)
-        self._taking = Taking(standing, prepare, bounds, spill_directory)
+        self._taking = RecordIntake(standing, prepare, bounds, spill_directory)
         self._committing = Committing(standing, ledger, clock_ms)
         self._completing = Completing(standing, ledger, find)
         self._storing: set[asyncio.Task[Committed]] = set()

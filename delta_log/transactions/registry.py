@@ -35,7 +35,7 @@ _MOST_ENDED: Final = 10_000
 _FOR_GOOD: Final = 2**63
 
 
-class Standing:
+class TransactionRegistry:
     """`lock` is held to change what is open; that of a transaction is taken before it, never behind it.
 
     Of what is under way, too, whoever holds it knows all.

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, Self
 
 from delta_log.append.append_unit import Decide, Prepared
 from delta_log.model.errors import LakelogError
-from delta_log.transactions.buffered_records import Held
+from delta_log.transactions.buffered_records import BufferedRecords
 from delta_log.transactions.spill import Spill
 from delta_log.transactions.transaction_id import TransactionKey
 from delta_log.transactions.transaction_log import Committed
@@ -73,7 +73,7 @@ class Transaction:
 
     key: TransactionKey
     deadline_ms: int
-    held: Held
+    held: BufferedRecords
     version: int | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     #: by name

@@ -17,7 +17,7 @@ Headers = list[tuple[bytes, bytes]]
 AT_ONCE: Final = "lakelog.at_once"
 
 
-class AtOnce(Protocol):
+class DirectReply(Protocol):
     """What takes several steps by ASGI, in one where all is at hand."""
 
     @property

@@ -13,16 +13,16 @@ from ingest_api.config.settings import ServerSettings
 from ingest_api.observe.group_metrics import MOST_GROUPS, MOST_PARTITIONS
 from ingest_api.observe.metrics import Exposition
 from ingest_api.observe.readiness import reasons_not_ready
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.request import Call, Reply, json_reply
-from ingest_api.web.route_spec import Content, Operation, Says
+from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 
 _TAG: Final = "operations"
 _STRINGS: Final = {"type": "array", "items": {"type": "string"}}
 _TEXT: Final = {"type": "string"}
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
     return _Operations(tier, find_version()).operations()
 
@@ -47,7 +47,7 @@ def place_of(settings: ServerSettings) -> str | None:
 class _Operations:
     """Every method is one route. None of them waits for the log."""
 
-    def __init__(self, tier: Tier, running: str) -> None:
+    def __init__(self, tier: ServerContext, running: str) -> None:
         self._tier = tier
         self._version = running
         self._exposition = Exposition(tier, running)
@@ -108,30 +108,37 @@ class _Operations:
         return [
             Operation(
                 "GET", "/healthz", "healthz", "Whether the process lives", self.healthz, _TAG,
-                (Says(200, "It does.", _object({"status": _TEXT})),), reads=True,
+                (ResponseSpec(200, "It does.", _object({"status": _TEXT})),), reads=True,
                 under_any_name=True,
             ),
             Operation(
                 "GET", "/readyz", "readyz", "Whether the server should be given requests", self.readyz, _TAG,
                 (
-                    Says(200, "It should: it serves, and can write.", _object(ready)),
-                    Says(503, "Not now; `reasons` say why.", _object(not_ready), {"Retry-After": "In seconds."}),
+                    ResponseSpec(200, "It should: it serves, and can write.", _object(ready)),
+                    ResponseSpec(
+                        503, "Not now; `reasons` say why.", _object(not_ready), {"Retry-After": "In seconds."}
+                    ),
                 ),
                 doc="Not while the log is recovered or cannot be written, and while the server is about to stop.",
                 reads=True,
             ),
             Operation(
                 "GET", "/_health", "health", "Karapace's health check", self.health, _TAG,
-                (Says(200, "Ready.", _object(health)), Says(503, "Not ready.", _object(health))), reads=True,
+                (ResponseSpec(200, "Ready.", _object(health)), ResponseSpec(503, "Not ready.", _object(health))),
+                reads=True,
             ),
             Operation(
                 "GET", "/metrics", "metrics", "Metrics for Prometheus", self.metrics, _TAG,
-                (Says(200, "All metrics, as text or, where asked for, as OpenMetrics.", Content(metrics)),),
+                (ResponseSpec(200, "All metrics, as text or, where asked for, as OpenMetrics.", Content(metrics)),),
                 reads=True,
             ),
             Operation(
                 "GET", "/", "root", "What this is", self.root, _TAG,
-                (Says(200, "A lakelog server, its root (`data`), and where its documentation is.", _object(root)),),
+                (
+                    ResponseSpec(
+                        200, "A lakelog server, its root (`data`), and where its documentation is.", _object(root)
+                    ),
+                ),
                 doc="`data` is where its root is: a path on the server's host, or a place in a bucket without anything "
                 "that opens it. It is null where the log is in memory.", reads=True,
             ),

@@ -18,8 +18,8 @@ from ingest_api.observe import metric_names as names
 from ingest_api.observe.exposition import Sheet, label_text
 from ingest_api.observe.group_metrics import OffsetsInUse, fill_groups
 from ingest_api.observe.readiness import reasons_not_ready
-from ingest_api.web.context import Tier
-from ingest_api.web.counters import TopicCounts, Watch
+from ingest_api.web.context import ServerContext
+from ingest_api.web.counters import RequestCounters, TopicCounts
 
 #: Stands for all topics beyond those that have a series of their own; no topic can be called that.
 OTHERS: Final = "(other)"
@@ -29,7 +29,7 @@ _OPENMETRICS: Final = "application/openmetrics-text"
 class Exposition:
     """What /metrics answers, for one server."""
 
-    def __init__(self, tier: Tier, version: str) -> None:
+    def __init__(self, tier: ServerContext, version: str) -> None:
         self._tier = tier
         self._version = version
         self._process = CollectorRegistry()
@@ -65,7 +65,7 @@ class Exposition:
         return sheet
 
 
-def fill_requests(sheet: Sheet, watch: Watch) -> None:
+def fill_requests(sheet: Sheet, watch: RequestCounters) -> None:
     for name, route in list(watch.routes.items()):
         for status, count in list(route.statuses.items()):
             sheet.put(names.REQUESTS, count, route=name, status=str(status))
@@ -89,7 +89,7 @@ def fill_requests(sheet: Sheet, watch: Watch) -> None:
             sheet.put(metric, count, reason=reason)
 
 
-def fill_topics(sheet: Sheet, watch: Watch, statistics: LogStatistics) -> None:
+def fill_topics(sheet: Sheet, watch: RequestCounters, statistics: LogStatistics) -> None:
     """A series for each topic, up to so many; of the rest the sum, or the worst."""
     shown, rest = _split(statistics.topics, watch.most_topics)
     for topic in shown:

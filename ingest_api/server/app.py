@@ -28,8 +28,8 @@ from ingest_api.routes.topics import topics as routes_topics
 from ingest_api.routes.transactions import transactions as routes_transactions
 from ingest_api.server.own_names import look_up_own_names, own_names
 from ingest_api.web.admission import Door
-from ingest_api.web.context import Tier
-from ingest_api.web.dispatch import Edge
+from ingest_api.web.context import ServerContext
+from ingest_api.web.dispatch import Dispatcher
 from ingest_api.web.errors import Refusal
 from ingest_api.web.hosts import Hosts
 from ingest_api.web.request import Call, Receive, Reply, Scope, Send
@@ -53,17 +53,17 @@ EXPOSED: Final = (
 )
 
 
-def create_app(tier: Tier) -> App:
+def create_app(tier: ServerContext) -> App:
     """The HTTP tier over an open log."""
     settings = tier.settings
     hosts = Hosts((*own_names(), settings.host), settings.advertised_hosts)
     look_up_own_names(hosts.learn)
     door = Door(settings, hosts)
-    app = TierApp(list_operations(tier), Edge(tier.bodies, tier.watch, door))
+    app = TierApp(list_operations(tier), Dispatcher(tier.bodies, tier.watch, door))
     return _Cors(app, door, settings.cors_origins) if settings.cors_origins else app
 
 
-def list_operations(tier: Tier) -> list[Operation]:
+def list_operations(tier: ServerContext) -> list[Operation]:
     """Every route there is."""
     records = (produce_operations, read_operations, routes_topics, routes_batches, routes_producers)
     modules = (*records, routes_transactions, consumers, native, routes_operations, v3)
@@ -74,7 +74,7 @@ def list_operations(tier: Tier) -> list[Operation]:
 class TierApp(FastAPI):
     """FastAPI with the routing table in front."""
 
-    def __init__(self, operations: Sequence[Operation], edge: Edge) -> None:
+    def __init__(self, operations: Sequence[Operation], edge: Dispatcher) -> None:
         super().__init__(title="lakelog", openapi_url=None, redirect_slashes=False)  # it has no page of its own
         self._edge = edge
         self._table = RoutingTable(operations)
@@ -130,7 +130,7 @@ class _Cors(CORSMiddleware):
 class _Performed(Response):
     """An operation as what FastAPI calls to answer."""
 
-    def __init__(self, edge: Edge, operation: Operation, path: Mapping[str, bytes]) -> None:
+    def __init__(self, edge: Dispatcher, operation: Operation, path: Mapping[str, bytes]) -> None:
         self._edge, self._operation, self._path = edge, operation, path
         self.background = None
 

@@ -33,8 +33,8 @@ from ingest_api.server.startup_gate import Gate
 from ingest_api.server.unix_sockets import for_own_user, listening_at
 from ingest_api.web.access_log import AccessLog, open_access_log
 from ingest_api.web.body_reader import Bodies
-from ingest_api.web.context import Tier
-from ingest_api.web.counters import Watch
+from ingest_api.web.context import ServerContext
+from ingest_api.web.counters import RequestCounters
 from ingest_api.web.read_budget import ReadRoom
 from ingest_api.web.shutdown import Closing
 
@@ -69,7 +69,7 @@ class Announce(Protocol):
 def serve(
     settings: ServerSettings,
     announce: Announce,
-    make_app: Callable[[Tier], App],
+    make_app: Callable[[ServerContext], App],
     *,
     open_log: Callable[[ServerSettings], Log] | None = None,
 ) -> int:
@@ -89,7 +89,7 @@ class Serving:
         settings: ServerSettings,
         listener: socket.socket,
         announce: Announce,
-        make_app: Callable[[Tier], App],
+        make_app: Callable[[ServerContext], App],
         open_log: Callable[[ServerSettings], Log],
     ) -> None:
         self._settings = settings
@@ -102,7 +102,7 @@ class Serving:
         self._counts = WireCounts()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="lakelog-http")
         self._access: AccessLog | None = None
-        self._watch: Watch | None = None
+        self._watch: RequestCounters | None = None
         self._drain_by = 0.0
         self._server = _Server(self._uvicorn_config())
 
@@ -150,13 +150,13 @@ class Serving:
         await serving
         return await self._end(opening)
 
-    def _compose(self, opened: Opened) -> Tier:
+    def _compose(self, opened: Opened) -> ServerContext:
         settings = self._settings
         self._access = open_access_log(settings.access_log)
         if self._access is not None:
             self._access.start()
-        self._watch = Watch(wire=self._counts, access=self._access)
-        return Tier(
+        self._watch = RequestCounters(wire=self._counts, access=self._access)
+        return ServerContext(
             log=opened.log,
             groups=opened.groups,
             settings=settings,

@@ -58,7 +58,7 @@ class Bodies:
         at_once = call.at_once
         if at_once is None:
             return None
-        return at_once.take_body() if call.noted(_PLAIN, _is_small_and_plain) else None
+        return at_once.take_body() if call.cached(_PLAIN, _is_small_and_plain) else None
 
     async def read(self, call: Call) -> bytes:
         """The body of a request, decoded. What it holds is given back by `release`."""

@@ -14,10 +14,10 @@ from delta_log import Log
 from delta_log.model.errors import OutcomeUnknown
 from ingest_api.config.settings import ServerSettings
 from ingest_api.web.body_reader import Bodies
-from ingest_api.web.counters import Watch
+from ingest_api.web.counters import RequestCounters
 from ingest_api.web.read_budget import ReadRoom
 from ingest_api.web.shutdown import Closing
-from ingest_api.web.wakeups import Bell, End
+from ingest_api.web.wakeups import End, LoopNotifier
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _MANY: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class ServerContext:
     """The parts of a running HTTP tier. `closing` tells those who wait that a stop has begun."""
 
     log: Log
@@ -34,10 +34,10 @@ class Tier:
     settings: ServerSettings
     bodies: Bodies
     read_room: ReadRoom
-    watch: Watch
+    watch: RequestCounters
     threads: Executor
     closing: Closing = field(default_factory=Closing)
-    bell: Bell = field(default_factory=Bell)
+    bell: LoopNotifier = field(default_factory=LoopNotifier)
 
     async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Something that may wait for the disk. It goes on when our patience is over: its outcome is unknown then."""

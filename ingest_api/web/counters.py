@@ -74,7 +74,7 @@ class Polling:
         self.open -= 1
 
 
-class Watch:
+class RequestCounters:
     """`state` is set by whoever starts and stops the server. Topics beyond `most_topics` are counted as one."""
 
     def __init__(

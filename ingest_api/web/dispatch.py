@@ -12,7 +12,7 @@ from typing import Final
 
 from ingest_api.web.admission import Door
 from ingest_api.web.body_reader import Bodies, ClientGone
-from ingest_api.web.counters import Watch
+from ingest_api.web.counters import RequestCounters
 from ingest_api.web.errors import answer_error
 from ingest_api.web.parameters import decode_percent
 from ingest_api.web.request import JSON, Call, Receive, Reply, Scope, Send, answer_at_once, is_plain, send_reply
@@ -26,10 +26,10 @@ _PATH: Final = "edge.path"
 _ADMITTED: Final = "edge.admitted"
 
 
-class Edge:
+class Dispatcher:
     """Used by one loop."""
 
-    def __init__(self, bodies: Bodies, watch: Watch, door: Door) -> None:
+    def __init__(self, bodies: Bodies, watch: RequestCounters, door: Door) -> None:
         self._bodies = bodies
         self._door = door
         self._watch = watch
@@ -48,8 +48,8 @@ class Edge:
                 if _ADMITTED not in call.notes:
                     self._door.admit(operation, scope)
                     call.notes[_ADMITTED] = True
-                call.path = call.noted(_PATH, lambda _: _decode_path(path))
-                reply = await operation.act(call)
+                call.path = call.cached(_PATH, lambda _: _decode_path(path))
+                reply = await operation.handle(call)
             except ClientGone:
                 self._watch.gone(operation.name)
                 return
@@ -69,7 +69,7 @@ class Edge:
 
     def _request_id(self, call: Call) -> bytes:
         """The client's own, so that a request can be followed through several programs, or a new one."""
-        given = call.noted(_REQUEST_ID, _given_id)
+        given = call.cached(_REQUEST_ID, _given_id)
         return b"%s-%x" % (self._prefix, next(self._numbers)) if given is None else given
 
 

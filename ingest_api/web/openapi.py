@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ingest_api.web.json_schemas import Schemas
 from ingest_api.web.parameters import Parameter
-from ingest_api.web.route_spec import PATH_KINDS, Content, Operation, Says
+from ingest_api.web.route_spec import PATH_KINDS, Content, Operation, ResponseSpec
 
 #: What an error means, by its status.
 ERRORS: Final[Mapping[int, str]] = {
@@ -92,7 +92,7 @@ def document(operations: Sequence[Operation], *, version: str) -> dict[str, Any]
 
 def error_statuses(operation: Operation) -> list[int]:
     """The errors that a route can be answered with, but for those that it describes itself."""
-    found = {*_ANY, *operation.refuses}
+    found = {*_ANY, *operation.error_statuses}
     if not operation.reads:
         found.update(_CHANGING)
     if not operation.under_any_name:
@@ -148,7 +148,7 @@ def _parameter(given: Parameter) -> dict[str, Any]:
     }
 
 
-def _answer(says: Says, schemas: Schemas) -> dict[str, Any]:
+def _answer(says: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {
         "description": says.doc,
         "headers": {

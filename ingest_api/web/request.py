@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
-from ingest_api.http1.asgi import AT_ONCE, AtOnce
+from ingest_api.http1.asgi import AT_ONCE, DirectReply
 from ingest_api.web.body_pool import Room
 from ingest_api.web.errors import Refusal
 from ingest_api.web.parameters import Parameter, parse_query
@@ -50,11 +50,11 @@ class Call:
         self.path = path
         self.room: Room | None = None
         self._bodies = bodies
-        at_once: AtOnce | None = scope.get("extensions", _NOTHING).get(AT_ONCE)
+        at_once: DirectReply | None = scope.get("extensions", _NOTHING).get(AT_ONCE)
         self.at_once = at_once
         self.notes: dict[str, Any] = {} if at_once is None else at_once.notes
 
-    def noted(self, name: str, work_out: Callable[[Call], T]) -> T:
+    def cached(self, name: str, work_out: Callable[[Call], T]) -> T:
         """What was worked out of this head before, or now; not of `producer-seq`."""
         try:
             return self.notes[name]
@@ -120,7 +120,7 @@ def is_plain(reply: Reply) -> bool:
     )
 
 
-def answer_at_once(at_once: AtOnce, reply: Reply, request_id: bytes) -> bool:
+def answer_at_once(at_once: DirectReply, reply: Reply, request_id: bytes) -> bool:
     """Give a plain reply; False where its reader has to be waited for."""
     fields = b"x-request-id: %b\r\ncontent-type: %b\r\n" % (request_id, reply.content_type)
     return at_once.answer(reply.status, fields, cast("bytes", reply.body))

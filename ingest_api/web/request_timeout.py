@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Patience:
+class RequestTimeout:
     """Used by one loop. All who wait here wait equally long, so whoever came first is due first."""
 
     def __init__(self, seconds: float) -> None:
@@ -23,7 +23,7 @@ class Patience:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("only a task can wait")
-        self.limit(task)
+        self.start(task)
         try:
             return await awaited
         except asyncio.CancelledError:
@@ -31,10 +31,10 @@ class Patience:
                 raise
             raise TimeoutError from None
         finally:
-            self.lift(task)
+            self.cancel(task)
             self._expired.discard(task)
 
-    def limit(self, future: asyncio.Future[Any]) -> None:
+    def start(self, future: asyncio.Future[Any]) -> None:
         """A task is cancelled when its time is over, and any other future has a TimeoutError; until `lift`."""
         loop = future.get_loop()
         self._due[future] = loop.time() + self.seconds
@@ -42,7 +42,7 @@ class Patience:
             self._timed = True
             loop.call_later(self.seconds, self._sweep, loop)
 
-    def lift(self, future: asyncio.Future[Any]) -> None:
+    def cancel(self, future: asyncio.Future[Any]) -> None:
         self._due.pop(future, None)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -26,7 +26,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Says:
+class ResponseSpec:
     """One answer of a route; `headers` name and explain what it carries."""
 
     status: int
@@ -47,12 +47,12 @@ class Operation:
     path: str
     name: str
     summary: str
-    act: Action
+    handle: Action
     tag: str
-    answers: tuple[Says, ...]
+    answers: tuple[ResponseSpec, ...]
     parameters: tuple[Parameter, ...] = ()
     body: Content | None = None
-    refuses: tuple[int, ...] = ()
+    error_statuses: tuple[int, ...] = ()
     doc: str = ""
     reads: bool = False
     under_any_name: bool = False

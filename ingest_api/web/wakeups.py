@@ -22,7 +22,7 @@ class End(Protocol):
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> object: ...
 
 
-class Bell:
+class LoopNotifier:
     """Lets threads wake tasks of one loop.
 
     The loop is called once for all whom one append wakes, as each call costs the thread that appends.
@@ -33,11 +33,11 @@ class Bell:
         self._wakes: deque[Wake] = deque()
         self._called = False
 
-    def hang(self) -> None:
+    def bind(self) -> None:
         """From now on it is the running loop that is called."""
         self._loop = asyncio.get_running_loop()
 
-    def ring(self, wake: Wake) -> None:
+    def notify(self, wake: Wake) -> None:
         """Any thread may call it; `wake` is run by the loop."""
         self._wakes.append(wake)
         if not self._called and self._loop is not None:
@@ -50,25 +50,25 @@ class Bell:
             self._wakes.popleft()()
 
 
-class Alarm:
+class RecordWaiter:
     """Wakes one task; `ready` are the partitions that have records for it, or are gone. Used with `with`."""
 
-    def __init__(self, log: Log, topic: str, bell: Bell) -> None:
+    def __init__(self, log: Log, topic: str, bell: LoopNotifier) -> None:
         self._log = log
         self._topic = topic
         self._bell = bell
         self._armed: dict[int, Callable[[], None]] = {}
         self._woken: asyncio.Future[None] | None = None
         self.ready: set[int] = set()
-        bell.hang()
+        bell.bind()
 
-    def arm(self, partition: int, offset: int) -> None:
+    def watch(self, partition: int, offset: int) -> None:
         """Be woken when a record at or behind `offset` is visible, or the partition is gone."""
 
         def ring() -> None:
             self._ring(partition)
 
-        self._armed[partition] = self._log.on_records(self._topic, partition, offset, lambda: self._bell.ring(ring))
+        self._armed[partition] = self._log.on_records(self._topic, partition, offset, lambda: self._bell.notify(ring))
 
     def __enter__(self) -> Self:
         return self

@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 from delta_log.runtime.syscalls import Probe as Steps
 from jobs.consume.bisection import (
-    Course,
+    BisectionState,
+    CannotBlameRecord,
     GiveUp,
-    NoWitness,
     Probe,
     Spans,
     Work,
@@ -66,7 +66,7 @@ class Rescue:
         self._leave = leave
         self._wipe = wipe
         self._at = probe
-        self._left: Course | None = None
+        self._left: BisectionState | None = None
         self._why = ""
 
     @property
@@ -75,7 +75,7 @@ class Rescue:
 
     def check_done(self) -> None:
         """When there is no next batch."""
-        if self._left is not None and isinstance(step := plan_step(self._left), NoWitness):
+        if self._left is not None and isinstance(step := plan_step(self._left), CannotBlameRecord):
             raise Unfinished(f"{self._sentence(step)}, and nothing else came to see whether others pass: {self._why}")
 
     def run(self, spans: Spans, parts: Parts, why: Raised | None = None) -> None:
@@ -90,12 +90,12 @@ class Rescue:
         while (step := plan_step(course)) is not None:
             if self._leave():
                 raise Fenced("the batch is left where it is")
-            if isinstance(step, NoWitness):
+            if isinstance(step, CannotBlameRecord):
                 self._left = self._leave_for_later(course, step)
                 return
             course = self._take(step, course, parts)
 
-    def _take(self, step: Work | Probe | GiveUp, course: Course, parts: Parts) -> Course:
+    def _take(self, step: Work | Probe | GiveUp, course: BisectionState, parts: Parts) -> BisectionState:
         if isinstance(step, Work):
             self._pause(step.pause_s)
             return self._work(step.spans, course, parts)
@@ -109,7 +109,7 @@ class Rescue:
         )
         return given_up(course)
 
-    def _work(self, spans: Spans, course: Course, parts: Parts) -> Course:
+    def _work(self, spans: Spans, course: BisectionState, parts: Parts) -> BisectionState:
         try:
             seen = parts.work_on(spans)
         except Raised as raised:
@@ -127,7 +127,7 @@ class Rescue:
         self._at("consume.probed")
         return True
 
-    def _leave_for_later(self, course: Course, step: NoWitness) -> Course:
+    def _leave_for_later(self, course: BisectionState, step: CannotBlameRecord) -> BisectionState:
         if step.refuted:
             raise Unfinished(
                 f"{self._sentence(step)}, and so did all of {step.refuted} others that were tried: "
@@ -139,7 +139,7 @@ class Rescue:
         )
         return course
 
-    def _sentence(self, step: NoWitness) -> str:
+    def _sentence(self, step: CannotBlameRecord) -> str:
         return f"{step.of} at {step.offset} failed {_times(step.tries)}"
 
     def _pause(self, seconds: float) -> None:

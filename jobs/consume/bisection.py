@@ -6,7 +6,7 @@
     Work      do a part, and commit it                                   passed, failed
     Probe     do the first record of a range, and commit nothing         probed
     GiveUp    the record is a dead letter                                given_up
-    NoWitness it cannot be told from a function that fails on everything
+    CannotBlameRecord it cannot be told from a function that fails on everything
 
 Where nothing has passed yet, others are probed: a function that fails on them as well is to blame itself, or what it
 writes to is, and no record is given up. A probe that passes earns the record one more try behind it, so that what
@@ -24,9 +24,9 @@ from typing import Final
 from jobs.source.positions import Positions, Range, TopicPartition
 
 __all__ = [
-    "Course",
+    "BisectionState",
+    "CannotBlameRecord",
     "GiveUp",
-    "NoWitness",
     "Probe",
     "Spans",
     "Step",
@@ -50,7 +50,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class BisectionState:
     """`ahead` is what is left of the batch, `bad` the part of it that is known to fail, if any.
 
     `limit` is how often a record may be tried, `most` how often this one is. `tries` are of a part of one record;
@@ -87,7 +87,7 @@ class GiveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class NoWitness:
+class CannotBlameRecord:
     """So many others were tried, and failed; where there was none it is for what comes behind the batch to say."""
 
     of: TopicPartition
@@ -96,20 +96,20 @@ class NoWitness:
     refuted: int
 
 
-Step = Work | Probe | GiveUp | NoWitness
+Step = Work | Probe | GiveUp | CannotBlameRecord
 
 
-def begin(spans: Spans, limit: int) -> Course:
+def begin(spans: Spans, limit: int) -> BisectionState:
     """Of a batch that has failed."""
-    return failed(Course(spans, {}, limit, limit), spans)
+    return failed(BisectionState(spans, {}, limit, limit), spans)
 
 
-def extended(course: Course, spans: Spans) -> Course:
+def extended(course: BisectionState, spans: Spans) -> BisectionState:
     """There is more ahead by now, where others may be looked for."""
     return replace(course, ahead=spans, probes=0, refuted=0)
 
 
-def plan_step(course: Course) -> Step | None:
+def plan_step(course: BisectionState) -> Step | None:
     """None where nothing is left."""
     if not course.ahead:
         return None
@@ -123,32 +123,32 @@ def plan_step(course: Course) -> Step | None:
     if course.witnessed:
         return GiveUp(of, there.start, course.tries)
     probe = next(islice(_probes(course.ahead, of), course.probes, _PROBES), None)
-    return probe or NoWitness(of, there.start, course.tries, course.refuted)
+    return probe or CannotBlameRecord(of, there.start, course.tries, course.refuted)
 
 
-def passed(course: Course, spans: Spans, *, seen: bool) -> Course:
+def passed(course: BisectionState, spans: Spans, *, seen: bool) -> BisectionState:
     """A part is committed; not `seen` where there was no record in it, which says nothing."""
     ahead, bad = _without(course.ahead, spans), _without(course.bad, spans)
     if not bad:
-        return Course(ahead, {}, course.limit, course.limit)
+        return BisectionState(ahead, {}, course.limit, course.limit)
     return replace(course, ahead=ahead, bad=bad, tries=0, witnessed=course.witnessed or seen)
 
 
-def failed(course: Course, spans: Spans) -> Course:
+def failed(course: BisectionState, spans: Spans) -> BisectionState:
     if spans == course.bad:
         return replace(course, tries=course.tries + 1)
     return replace(course, bad=spans, tries=int(_size(spans) == 1))
 
 
-def probed(course: Course, *, well: bool | None) -> Course:
+def probed(course: BisectionState, *, well: bool | None) -> BisectionState:
     """None where there was no record to look at."""
     if well:
         return replace(course, witnessed=True, most=course.tries + 1)
     return replace(course, probes=course.probes + 1, refuted=course.refuted + int(well is False))
 
 
-def given_up(course: Course) -> Course:
-    return Course(_without(course.ahead, course.bad), {}, course.limit, course.limit)
+def given_up(course: BisectionState) -> BisectionState:
+    return BisectionState(_without(course.ahead, course.bad), {}, course.limit, course.limit)
 
 
 def spans_between(before: Positions, after: Positions) -> Spans:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from jobs.source.columns import Shaper, record_columns
 from jobs.source.options import ReadOptions
 from jobs.source.planning import Slice, Span, split
-from jobs.source.record_source import Ground
+from jobs.source.record_source import RecordSource
 from jobs.source.slices import SliceReader
 from jobs.source.worker_latency import Prompt, spare_the_collector
 
@@ -33,16 +33,16 @@ class SliceReading(Prompt):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._ground: Ground | None = None
+        self._ground: RecordSource | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """For an executor: what this process has open stays here."""
         return self.__dict__ | {"_ground": None}
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> RecordSource:
         if self._ground is None:
-            self._ground = Ground(self._options)
+            self._ground = RecordSource(self._options)
         return self._ground
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _DESCRIBE_EVERY_S: Final = 1.0
 
 
-class Ground:
+class RecordSource:
     """Opened where it is needed, which is in one process; used by one thread."""
 
     def __init__(self, options: ReadOptions) -> None:

@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Final
 
-from delta_log.maintenance.jobs_api import RetentionLook, StaleFile, Told, TopicMaintenance, find_due
+from delta_log.maintenance.jobs_api import ReportProgress, RetentionLook, StaleFile, TopicMaintenance, find_due
 from delta_log.maintenance.retention import RetentionPlan
 from delta_log.model.clock_tolerance import check_clocks
 from delta_log.model.errors import NotAvailable, PlanOutdated
@@ -80,7 +80,7 @@ def _work(run: Run, topic: TopicMaintenance) -> None:
     topic.sweep(stale, told)
 
 
-def _retain(run: Run, topic: TopicMaintenance, plans: Sequence[RetentionPlan], told: Told) -> None:
+def _retain(run: Run, topic: TopicMaintenance, plans: Sequence[RetentionPlan], told: ReportProgress) -> None:
     """Whoever changes what a topic is to keep while it is planned, or read, is heeded: it is planned anew."""
     for left in reversed(range(_ROUNDS)):
         if not plans:

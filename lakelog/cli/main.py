@@ -23,7 +23,7 @@ from lakelog.cli.kit.parser import (
     settle,
     wants_json,
 )
-from lakelog.cli.kit.sigint import heeding
+from lakelog.cli.kit.sigint import sigint_guard
 from lakelog.cli.kit.streams import prepare_streams
 from lakelog.cli.kit.word_order import Options, options_of
 from lakelog.foundation.extras import OUR_PACKAGES
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None, *, commands: Commands = COMMANDS) ->
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         prepare_streams()
-        with heeding():
+        with sigint_guard():
             words = settle(words, commands, lambda path: options_below(path, commands))
             code = _run(words, commands)
         # What stands in a buffer could otherwise not be written later, when nobody can say so.

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from lakelog.consume.buffer import Handed, mark
-from lakelog.consume.consumer_state import Commission, Knowledge, Offsets
+from lakelog.consume.consumer_state import ConsumerState, Offsets, PendingCommit
 from lakelog.consume.effects import NOW, Doing, Wait
 from lakelog.consume.partition_state import Held
 from lakelog.consume.rebalance_callbacks import Announcing, Listener
-from lakelog.consume.record_run import Stretch
+from lakelog.consume.record_run import RecordRun
 from lakelog.consume.shapes import ConsumerRecord, GroupOffsets
 from lakelog.consume.subscription import Manual, Pattern, Topics
 from lakelog.foundation.errors import CommitFailed, IllegalState, NoOffset, OutcomeUnknown, WokenUp
@@ -24,7 +24,7 @@ _ALL = 1 << 62
 
 
 class Calls:
-    def __init__(self, known: Knowledge) -> None:
+    def __init__(self, known: ConsumerState) -> None:
         self.lent: list[ConsumerRecord] = []
         """What an iteration was given, and how much of it it has used."""
         self.lent_used = 0
@@ -101,7 +101,7 @@ class Calls:
     def poll_rows(self, timeout: float | None, most: int) -> Doing[list[ConsumerRecord]]:
         return _flat((yield from self._poll(timeout, lambda: self._known.buffer.take(most, as_rows=True))))
 
-    def poll_stretches(self, timeout: float | None, most: int | None) -> Doing[list[Stretch]]:
+    def poll_stretches(self, timeout: float | None, most: int | None) -> Doing[list[RecordRun]]:
         handed = yield from self._poll(timeout, lambda: self._known.buffer.take(most or _ALL, as_rows=False))
         return [each.stretch for each in handed]
 
@@ -179,11 +179,11 @@ class Calls:
         """`callback` is called within a later call."""
         made = self._commission(offsets, now, None, callback)
         if made is None and callback is not None:  # nothing was left to commit
-            self._known.decided.append(Commission(deque(), {}, now, None, callback=callback, decided=True))
+            self._known.decided.append(PendingCommit(deque(), {}, now, None, callback=callback, decided=True))
 
     def _commission(
         self, offsets: Offsets | None, now: float, timeout: float | None, callback: Callable[..., object] | None
-    ) -> Commission | None:
+    ) -> PendingCommit | None:
         known = self._known
         offsets = self._to_commit(offsets, now)
         patience = known.settings.default_api_timeout_ms / 1000 if timeout is None else timeout

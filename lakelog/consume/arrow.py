@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lakelog.consume.record_run import Stretch, find_runs
+from lakelog.consume.record_run import RecordRun, find_runs
 from lakelog.consume.shapes import ConsumerRecord, Header
 from lakelog.foundation.errors import OutcomeUnknown
 from lakelog.foundation.topic_partition import TopicPartition
@@ -97,10 +97,10 @@ class Batch:
         return self.batch.column("offset")[place].as_py()
 
 
-def read_batches(body: bytes) -> list[tuple[TopicPartition, Stretch]]:
+def read_batches(body: bytes) -> list[tuple[TopicPartition, RecordRun]]:
     """Each partition's records, in the order in which they came; nothing is copied."""
     arrow = load_arrow()
-    found: list[tuple[TopicPartition, Stretch]] = []
+    found: list[tuple[TopicPartition, RecordRun]] = []
     try:
         for batch in _sound_batches(body):
             topics, partitions = batch.column("topic"), batch.column("partition")
@@ -129,7 +129,7 @@ def _sound_batches(body: bytes) -> Iterator[Any]:
         yield batch
 
 
-def table_of(stretches: Sequence[Stretch]) -> Any:
+def table_of(stretches: Sequence[RecordRun]) -> Any:
     """One table of all of them, whose topics share a dictionary."""
     arrow = load_arrow()
     batches = [each.batch if isinstance(each, Batch) else _batch_of(each.rows()) for each in stretches]

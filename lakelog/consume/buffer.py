@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakelog.consume.partition_state import Held
-from lakelog.consume.record_run import Stretch
+from lakelog.consume.record_run import RecordRun
 from lakelog.consume.shapes import ConsumerRecord
 from lakelog.foundation.deserializers import Deserialize
 from lakelog.foundation.errors import NotDeserializable
@@ -19,7 +19,7 @@ class Run:
 
     held: Held
     turns: int
-    stretch: Stretch
+    stretch: RecordRun
     at: int = 0
     answer: int = 0
     """The number of the one that it came with."""
@@ -32,10 +32,10 @@ class Run:
     def left(self) -> int:
         return len(self.stretch) - self.at
 
-    def look(self, most: int) -> Stretch:
+    def look(self, most: int) -> RecordRun:
         return self.stretch if self.at == 0 and most >= self.left else self.stretch.part(self.at, self.at + most)
 
-    def hand_out(self, part: Stretch) -> Handed:
+    def hand_out(self, part: RecordRun) -> Handed:
         handed = Handed(self.held, self.turns, part, self.held.position, answer=self.answer)
         self.at += len(part)
         self.held.position = part.last + 1
@@ -48,7 +48,7 @@ class Handed:
 
     held: Held
     turns: int
-    stretch: Stretch
+    stretch: RecordRun
     before: int | None
     records: list[ConsumerRecord] | None = None
     answer: int = 0
@@ -85,7 +85,7 @@ class Buffer:
         self._key, self._value = key, value
         self._runs: deque[Run] = deque()
 
-    def add(self, held: Held, stretch: Stretch, answer: int = 0) -> None:
+    def add(self, held: Held, stretch: RecordRun, answer: int = 0) -> None:
         self._runs.append(Run(held, held.turns, stretch, answer=answer))
         held.first = stretch.first if held.first is None else held.first
         held.expected = stretch.last + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from lakelog.consume.consumer_state import Commission, Knowledge
+from lakelog.consume.consumer_state import ConsumerState, PendingCommit
 from lakelog.consume.effects import NOW, Doing, Pace, Wait, code_of, fault_in
 from lakelog.consume.instance_api import Wire
 from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
@@ -22,7 +22,7 @@ _WHAT = "committing offsets"
 
 
 class Committing:
-    def __init__(self, known: Knowledge, wire: Wire) -> None:
+    def __init__(self, known: ConsumerState, wire: Wire) -> None:
         self._known = known
         self._wire = wire
         self._pace = Pace(known.settings.backoff)
@@ -45,7 +45,7 @@ class Committing:
             else:
                 now = yield from self._attempt(first)
 
-    def _over(self, first: Commission, now: float) -> LakelogError | None:
+    def _over(self, first: PendingCommit, now: float) -> LakelogError | None:
         """Why it makes no sense to go on."""
         known = self._known
         if first.member is not None and first.member != known.member and known.subscribed:
@@ -58,7 +58,7 @@ class Committing:
             return first.error or NotAvailable("the consumer was no member of its group in time to commit")
         return None
 
-    def _attempt(self, first: Commission) -> Generator[Request, Heard, float]:
+    def _attempt(self, first: PendingCommit) -> Generator[Request, Heard, float]:
         known = self._known
         since, offsets = first.parts[0]
         member = known.member
@@ -85,7 +85,7 @@ class Committing:
             self._refused(first, self._refusal(fault, since, offsets))
         return heard.now
 
-    def _refused(self, first: Commission, error: LakelogError) -> None:
+    def _refused(self, first: PendingCommit, error: LakelogError) -> None:
         if first.auto and len(first.parts) > 1:
             first.parts.popleft()
             first.refused = error
@@ -115,7 +115,7 @@ class Committing:
             return CommitFailed(str(fault.error), said=fault.error.said)
         return fault.error
 
-    def _decide(self, first: Commission, error: LakelogError | None) -> None:
+    def _decide(self, first: PendingCommit, error: LakelogError | None) -> None:
         known = self._known
         known.commits.popleft()
         first.error, first.decided = error, True

@@ -24,7 +24,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 @dataclass(slots=True, eq=False)
-class Commission:
+class PendingCommit:
     """A commit on its way. `parts` go one by one, each under its generation; `giving` goes when it is decided."""
 
     parts: deque[tuple[int | None, dict[TopicPartition, OffsetAndMetadata]]]
@@ -51,7 +51,7 @@ class Beat(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Knowledge:
+class ConsumerState:
     settings: ConsumerSettings
     buffer: Buffer
     wanted: Wanted | None = None
@@ -70,8 +70,8 @@ class Knowledge:
     """What came of partitions that were not ours, or were going: in which generation, and from which offset on."""
     lost: dict[TopicPartition, bool] = field(default_factory=dict[TopicPartition, bool])
     """What the caller has not heard to be lost, and whether something of it was handed out and not committed."""
-    commits: deque[Commission] = field(default_factory=deque[Commission])
-    decided: deque[Commission] = field(default_factory=deque[Commission])
+    commits: deque[PendingCommit] = field(default_factory=deque[PendingCommit])
+    decided: deque[PendingCommit] = field(default_factory=deque[PendingCommit])
     """Those whose callbacks are to be called."""
     warnings: deque[str] = field(default_factory=deque[str])
     learn: bool = False
@@ -290,14 +290,14 @@ class Knowledge:
             if held.position is not None and (anew or held.position != held.committed)
         }
 
-    def commission(self, offsets: Offsets, until: float, **more: Any) -> Commission:
+    def commission(self, offsets: Offsets, until: float, **more: Any) -> PendingCommit:
         """Queue a commit."""
         by_generation: dict[int | None, dict[TopicPartition, OffsetAndMetadata]] = {}
         for partition, offset in offsets.items():
             held = self.held.get(partition)
             since = held.since if held is not None else self.generation if self.subscribed else None
             by_generation.setdefault(since, {})[partition] = offset
-        made = Commission(deque(by_generation.items()), dict(offsets), until, self.member, **more)
+        made = PendingCommit(deque(by_generation.items()), dict(offsets), until, self.member, **more)
         self.commits.append(made)
         self.touch()
         return made

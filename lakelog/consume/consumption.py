@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lakelog.consume.api_calls import Calls
 from lakelog.consume.buffer import Buffer
 from lakelog.consume.committing import Committing
-from lakelog.consume.consumer_state import Knowledge
+from lakelog.consume.consumer_state import ConsumerState
 from lakelog.consume.effects import Doing
 from lakelog.consume.fetching import Fetching
 from lakelog.consume.instance_api import Wire
@@ -33,7 +33,7 @@ class Consumption:
 
     def __init__(self, settings: ConsumerSettings, new_name: Callable[[], str]) -> None:
         key, value = (deserializer_of(each) for each in (settings.key_deserializer, settings.value_deserializer))
-        self.known = Knowledge(settings, Buffer(key, value))
+        self.known = ConsumerState(settings, Buffer(key, value))
         self.calls = Calls(self.known)
         self.asks = ConsumerQuestions(settings)
         wire = Wire(settings)

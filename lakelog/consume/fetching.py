@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple, cast
 
-from lakelog.consume.consumer_state import NO_GENERATION, Knowledge
+from lakelog.consume.consumer_state import NO_GENERATION, ConsumerState
 from lakelog.consume.effects import NOW, Doing, Pace, Wait, code_of, fault_in
 from lakelog.consume.instance_api import Asked, Wire, is_last_try, number_in, read_records
 from lakelog.consume.membership import STALE, UNKNOWN_INSTANCE
 from lakelog.consume.partition_state import Held
-from lakelog.consume.record_run import Stretch
+from lakelog.consume.record_run import RecordRun
 from lakelog.foundation.errors import Fenced, IllegalState, LakelogError
 from lakelog.foundation.topic_partition import TopicPartition
 from lakelog.transport.exchange import Answer, Request
@@ -41,7 +41,7 @@ class Given(NamedTuple):
 class Fetching:
     """`arrow` is whether batches are wanted: what the last poll asked for."""
 
-    def __init__(self, known: Knowledge, wire: Wire) -> None:
+    def __init__(self, known: ConsumerState, wire: Wire) -> None:
         self.arrow = False
         self._known = known
         self._wire = wire
@@ -157,7 +157,7 @@ class Fetching:
         known.received, known.answers_lost = number, 0
         return Given(number_in(answer, "lakelog-generation") or 0, jumped, alone)
 
-    def _until_learned(self, given: Given, records: list[tuple[TopicPartition, Stretch]], now: float) -> Doing[float]:
+    def _until_learned(self, given: Given, records: list[tuple[TopicPartition, RecordRun]], now: float) -> Doing[float]:
         """Ask what is ours where the answer speaks of something new."""
         known = self._known
         if not known.subscribed:
@@ -171,7 +171,7 @@ class Fetching:
             now = (yield Wait()).now
         return now
 
-    def _accept(self, given: Given, records: list[tuple[TopicPartition, Stretch]], turns: Turns) -> None:
+    def _accept(self, given: Given, records: list[tuple[TopicPartition, RecordRun]], turns: Turns) -> None:
         known = self._known
         if given.jumped:
             known.go_on_where_we_are()
@@ -190,7 +190,7 @@ class Fetching:
         if records:
             known.touch()
 
-    def _take(self, held: Held, stretch: Stretch, given: Given) -> None:
+    def _take(self, held: Held, stretch: RecordRun, given: Given) -> None:
         """Where the server goes back, it forgot where we were: what we had is left out."""
         known = self._known
         if held.expected is not None and stretch.first != held.expected:

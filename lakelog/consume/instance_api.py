@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from lakelog.consume.consumer_state import Beat
-from lakelog.consume.record_run import Rows, Stretch, find_runs
+from lakelog.consume.record_run import RecordRun, Rows, find_runs
 from lakelog.consume.settings import MOST_WAIT_MS, ConsumerSettings
 from lakelog.consume.shapes import ConsumerRecord
 from lakelog.consume.subscription import Pattern, Spot, Topics
@@ -154,7 +154,7 @@ def read_beat(answer: Answer) -> Beat:
     return Beat(beat.generation, since, revoking)
 
 
-def read_records(answer: Answer) -> list[tuple[TopicPartition, Stretch]]:
+def read_records(answer: Answer) -> list[tuple[TopicPartition, RecordRun]]:
     """Each partition's records, in the order in which they came."""
     if answer.headers.get("content-type", "").startswith(ARROW):
         from lakelog.consume.arrow import read_batches  # noqa: PLC0415 - only who asks for batches needs Arrow

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Final, cast
 
-from lakelog.consume.consumer_state import Knowledge
+from lakelog.consume.consumer_state import ConsumerState
 from lakelog.consume.effects import NOW, Doing, Pace, Wait, code_of, fault_in
 from lakelog.consume.instance_api import Wire, read_beat
 from lakelog.consume.subscription import Manual
@@ -27,7 +27,7 @@ Act = Callable[[float], Generator[Request, Heard, float]]
 class Membership:
     """`new_name` answers a name that nobody ever had."""
 
-    def __init__(self, known: Knowledge, wire: Wire, new_name: Callable[[], str]) -> None:
+    def __init__(self, known: ConsumerState, wire: Wire, new_name: Callable[[], str]) -> None:
         self._known = known
         self._wire = wire
         self._new_name = new_name

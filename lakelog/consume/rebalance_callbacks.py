@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-from lakelog.consume.consumer_state import Knowledge
+from lakelog.consume.consumer_state import ConsumerState
 from lakelog.consume.effects import NOW, Call, Wait
 from lakelog.consume.partition_state import Held
 from lakelog.foundation.topic_partition import TopicPartition
@@ -23,7 +23,7 @@ class Listener(NamedTuple):
 
 
 class Announcing:
-    def __init__(self, known: Knowledge) -> None:
+    def __init__(self, known: ConsumerState) -> None:
         self.listener = Listener()
         self._known = known
 

@@ -12,7 +12,7 @@ from lakelog.consume.shapes import ConsumerRecord
 _OFFSET: Final = attrgetter("offset")
 
 
-class Stretch(Protocol):
+class RecordRun(Protocol):
     """Never empty."""
 
     @property
@@ -20,7 +20,7 @@ class Stretch(Protocol):
     @property
     def last(self) -> int: ...
     def __len__(self) -> int: ...
-    def part(self, begin: int, end: int | None = None) -> Stretch: ...
+    def part(self, begin: int, end: int | None = None) -> RecordRun: ...
     def index_of(self, offset: int) -> int:
         """Of the first record at or behind it."""
         ...

@@ -18,7 +18,7 @@ from lakelog.foundation.names import check_topic
 from lakelog.foundation.topic_partition import OffsetAndMetadata, TopicPartition
 from lakelog.topics.shapes import PartitionOffsets
 from lakelog.transport.exchange import Request
-from lakelog.transport.retry import Asking, Declined, Patience, Question, ask
+from lakelog.transport.retry import Asking, Patience, Question, Rejected, ask
 
 T = TypeVar("T")
 _UNKNOWN_GROUP: Final = 40404
@@ -97,7 +97,7 @@ class ConsumerQuestions:
         what = f"making offset {record.offset} of {record.partition} a dead letter"
         try:
             yield from ask(Question(what, request), self._patience(timeout))
-        except Declined as declined:
+        except Rejected as declined:
             error, said = declined.fault.error, declined.fault.error.said
             if said is not None and said.error_code in (STALE, UNKNOWN_INSTANCE):
                 error = CommitFailed(str(error), said=said)
@@ -115,7 +115,7 @@ class ConsumerQuestions:
         what, path = "asking for what is committed", f"/groups/{quote(self._settings.group_id, safe='')}/offsets"
         try:
             heeded = yield from ask(Question(what, Request("GET", path)), self._patience(timeout))
-        except Declined as declined:
+        except Rejected as declined:
             error = declined.fault.error
             if error.said is not None and error.said.error_code == _UNKNOWN_GROUP:
                 return {}
@@ -133,7 +133,7 @@ class ConsumerQuestions:
         path = f"/topics/{topic}/partitions/{number:d}/offsets{query}"
         try:
             heeded = yield from ask(Question(what, Request("GET", path)), self._patience(timeout))
-        except Declined as declined:
+        except Rejected as declined:
             raise declined.fault.error from None
         return _read(what, heeded.answer.body, PartitionOffsets)
 

@@ -25,7 +25,7 @@ from lakelog.groups.shapes import (
     Resets,
 )
 from lakelog.transport.json_requests import JsonQuestions, read_answer
-from lakelog.transport.retry import Asking, Declined, Pause
+from lakelog.transport.retry import Asking, Pause, Rejected
 
 #: An offset, or one with a note.
 Offset = int | OffsetAndMetadata
@@ -90,7 +90,7 @@ class GroupQuestions(JsonQuestions):
         path = _path(group)
         try:
             yield from self.attempt(f"deleting group {group}", "DELETE", path)
-        except Declined as declined:
+        except Rejected as declined:
             error = declined.fault.error
             if not (declined.doubted and isinstance(error, UnknownGroup)):
                 raise error from None

@@ -13,7 +13,7 @@ from lakelog.foundation.partitioners import partitioner_of
 from lakelog.produce.rows import Row, check_partition
 from lakelog.produce.settings import ProducerSettings
 from lakelog.transport.exchange import Request
-from lakelog.transport.retry import Asking, Declined, Patience, Question, ask
+from lakelog.transport.retry import Asking, Patience, Question, Rejected, ask
 
 Choose = Callable[[str, bytes | None, int], Any]
 
@@ -58,7 +58,7 @@ class Partitions:
         try:
             answer, _ = yield from ask(Question(what, Request("GET", f"/topics/{topic}/partitions")), self._patience)
             count = len(msgspec.json.decode(answer.body, type=list[Any]))
-        except Declined as declined:
+        except Rejected as declined:
             raise declined.fault.error from None
         except msgspec.MsgspecError as error:
             raise OutcomeUnknown(what, f"the answer cannot be read: {error}") from None

@@ -23,7 +23,7 @@ from lakelog.topics.shapes import (
     TopicDescription,
 )
 from lakelog.transport.json_requests import JsonQuestions, read_answer
-from lakelog.transport.retry import Asking, Declined, Heeded, Patience
+from lakelog.transport.retry import Asking, Patience, Rejected, Succeeded
 
 ConfigValue = str | int | float | None
 
@@ -59,7 +59,7 @@ class TopicQuestions(JsonQuestions):
         wanted |= {"configs": {name: _said(value) for name, value in configs.items()}} if configs else {}
         try:
             heeded = yield from self.attempt(what, "PUT", f"/topics/{topic}", wanted)
-        except Declined as declined:
+        except Rejected as declined:
             error = declined.fault.error
             if error.said is not None and error.said.status == _CONFLICT:
                 raise TopicExists(str(error), said=error.said) from None
@@ -74,7 +74,7 @@ class TopicQuestions(JsonQuestions):
         check_topic(topic)
         try:
             yield from self.attempt(f"deleting {topic}", "DELETE", f"/topics/{topic}")
-        except Declined as declined:
+        except Rejected as declined:
             said = declined.fault.error.said
             if not (declined.doubted and said is not None and said.status == _ABSENT):
                 raise declined.fault.error from None
@@ -84,7 +84,7 @@ class TopicQuestions(JsonQuestions):
         path = yield from self._v3(f"/topics/{topic}")
         try:
             yield from self.attempt(f"adding partitions to {topic}", "PATCH", path, {"partitions_count": partitions})
-        except Declined as declined:
+        except Rejected as declined:
             if declined.doubted and (yield from self.describe_topic(topic)).partitions == partitions:
                 return
             raise declined.fault.error from None
@@ -147,6 +147,6 @@ def _said(value: ConfigValue) -> ConfigValue:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _topic(what: str, heeded: Heeded) -> TopicDescription:
+def _topic(what: str, heeded: Succeeded) -> TopicDescription:
     described = read_answer(what, heeded, PutTopic)
     return TopicDescription(described.name, len(described.partitions), described.configs)

@@ -37,7 +37,7 @@ class _Kept(NamedTuple):
     partitions: list[int] | None
 
 
-class Course(Generic[B]):
+class TransactionLifecycle(Generic[B]):
     """`new_batch` makes one of a driver's own kind, of its topic and its number.
 
     `failed` is why it cannot be committed, `deciding` whether the server was asked to, `over` whether it has ended.

@@ -27,7 +27,7 @@ from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.verdict import find_bad
 from lakelog.produce.wire import Wire
 from lakelog.transport.json_requests import JsonQuestions, read_answer
-from lakelog.transport.retry import Asking, Declined, Patience, Question, ask
+from lakelog.transport.retry import Asking, Patience, Question, Rejected, ask
 
 _NO_MEMBER: Final = 40403
 _MOST_ABORT_S: Final = 5.0
@@ -105,7 +105,7 @@ class TransactionQuestions:
         what = f"keeping {len(payload.rows)} records for {topic}"
         try:
             heeded = yield from ask(Question(what, wired), self._sending)
-        except Declined as declined:
+        except Rejected as declined:
             refused = Unfit(declined.fault.error, find_bad(declined.fault, topic, payload.rows))
         else:
             return _read_partitions(heeded.answer.body)
@@ -124,7 +124,7 @@ class TransactionQuestions:
         what, path = f"moving offsets of {moved.group_id}", f"/transactions/{transaction}/offsets"
         try:
             yield from self._json.attempt(what, "POST", path, body)
-        except Declined as declined:
+        except Rejected as declined:
             error = _of_group(declined.fault.error)
         except OutcomeUnknown as unknown:
             error = NotAvailable(f"{what}: {unknown.why}", said=unknown.said)  # it counts only with the commit
@@ -137,7 +137,7 @@ class TransactionQuestions:
         what = f"committing transaction {transaction}"
         try:
             heeded = yield from self._json.attempt(what, "POST", f"/transactions/{transaction}/commit")
-        except Declined as declined:
+        except Rejected as declined:
             error = _of_group(declined.fault.error)
             sure = isinstance(error, TransactionError | CommitFailed) and not isinstance(error, UnknownTransaction)
             if declined.doubted and not sure:

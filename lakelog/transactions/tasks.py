@@ -16,7 +16,7 @@ from lakelog.produce.futures import OnDelivery
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
 from lakelog.produce.tasks import TaskBatch
-from lakelog.transactions.lifecycle import Course
+from lakelog.transactions.lifecycle import TransactionLifecycle
 from lakelog.transactions.requests import TransactionQuestions
 from lakelog.transport.exchange import AsyncTransport
 from lakelog.transport.retry import Asking, run_async
@@ -46,16 +46,18 @@ class AsyncTransacting:
         self._asks = TransactionQuestions(settings)
         self._lock = asyncio.Lock()
         self._closed = False
-        self._open: Course[_Batch] | None = None
+        self._open: TransactionLifecycle[_Batch] | None = None
 
-    async def begin(self) -> Course[_Batch]:
+    async def begin(self) -> TransactionLifecycle[_Batch]:
         async with self._lock:
             if self._closed:
                 raise Closed
             if self._open is not None:
                 raise IllegalState("a producer has one transaction at a time")
             begun = await run_async(self._asks.begin(), self._transport)
-            self._open = Course(begun, self._settings, self._asks, lambda topic, number: _Batch(topic, number, 0.0))
+            self._open = TransactionLifecycle(
+                begun, self._settings, self._asks, lambda topic, number: _Batch(topic, number, 0.0)
+            )
             return self._open
 
     async def add(
@@ -79,11 +81,11 @@ class AsyncTransacting:
             if self._open is not None:
                 await self._run(self._open, self._open.send())
 
-    async def move_offsets(self, course: Course[_Batch], moved: GroupOffsets) -> None:
+    async def move_offsets(self, course: TransactionLifecycle[_Batch], moved: GroupOffsets) -> None:
         async with self._lock:
             await self._run(course, course.move_offsets(moved))
 
-    async def leave(self, course: Course[_Batch], why: BaseException | None) -> None:
+    async def leave(self, course: TransactionLifecycle[_Batch], why: BaseException | None) -> None:
         """Commit it, or, because of that error, abort it. Raises why it is not committed."""
         async with self._lock:
             settled, error = await self._leave(course, why)
@@ -101,7 +103,7 @@ class AsyncTransacting:
             batch.announce()
 
     async def _leave(
-        self, course: Course[_Batch], why: BaseException | None
+        self, course: TransactionLifecycle[_Batch], why: BaseException | None
     ) -> tuple[list[_Batch], LakelogError | None]:
         if course.over:  # by a close
             return [], Closed() if why is None else None
@@ -110,7 +112,9 @@ class AsyncTransacting:
         finally:
             self._open = None
 
-    async def _end(self, course: Course[_Batch], why: BaseException | None) -> tuple[list[_Batch], LakelogError | None]:
+    async def _end(
+        self, course: TransactionLifecycle[_Batch], why: BaseException | None
+    ) -> tuple[list[_Batch], LakelogError | None]:
         """What is settled, and what to raise."""
         error = course.failed
         if why is None and error is None:
@@ -129,7 +133,7 @@ class AsyncTransacting:
                 await run_async(course.abort(), self._transport)
         return settled, error if why is None else None
 
-    async def _run(self, course: Course[_Batch], asking: Asking[T]) -> T:
+    async def _run(self, course: TransactionLifecycle[_Batch], asking: Asking[T]) -> T:
         try:
             return await run_async(asking, self._transport)
         except BaseException as error:
@@ -137,7 +141,7 @@ class AsyncTransacting:
                 course.break_off(error)
             raise
 
-    def _current(self) -> Course[_Batch]:
+    def _current(self) -> TransactionLifecycle[_Batch]:
         if self._closed:
             raise Closed
         if self._open is None:

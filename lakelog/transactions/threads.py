@@ -17,7 +17,7 @@ from lakelog.foundation.errors import Closed, IllegalState, LakelogError
 from lakelog.produce.futures import OnDelivery, RecordFuture, ThreadBatch
 from lakelog.produce.rows import Row
 from lakelog.produce.settings import ProducerSettings
-from lakelog.transactions.lifecycle import Course
+from lakelog.transactions.lifecycle import TransactionLifecycle
 from lakelog.transactions.requests import TransactionQuestions
 from lakelog.transport.exchange import Transport
 from lakelog.transport.retry import Asking, run
@@ -36,9 +36,9 @@ class Transacting:
         self._settling = threading.RLock()
         self._process = os.getpid()
         self._closed = False
-        self._open: Course[ThreadBatch] | None = None
+        self._open: TransactionLifecycle[ThreadBatch] | None = None
 
-    def begin(self) -> Course[ThreadBatch]:
+    def begin(self) -> TransactionLifecycle[ThreadBatch]:
         self._check_process()
         with self._lock:
             if self._closed:
@@ -46,7 +46,7 @@ class Transacting:
             if self._open is not None:
                 raise IllegalState("a producer has one transaction at a time")
             begun = run(self._asks.begin(), self._transport)
-            self._open = Course(
+            self._open = TransactionLifecycle(
                 begun,
                 self._settings,
                 self._asks,
@@ -73,12 +73,12 @@ class Transacting:
             if self._open is not None:
                 self._run(self._open, self._open.send())
 
-    def move_offsets(self, course: Course[ThreadBatch], moved: GroupOffsets) -> None:
+    def move_offsets(self, course: TransactionLifecycle[ThreadBatch], moved: GroupOffsets) -> None:
         self._check_process()
         with self._lock:
             self._run(course, course.move_offsets(moved))
 
-    def leave(self, course: Course[ThreadBatch], why: BaseException | None) -> None:
+    def leave(self, course: TransactionLifecycle[ThreadBatch], why: BaseException | None) -> None:
         """Commit it, or, because of that error, abort it. Raises why it is not committed."""
         if self._is_forked and why is not None:
             return  # what the parent began is the parent's
@@ -107,7 +107,7 @@ class Transacting:
                 self.leave(self._open, Closed())
 
     def _end(
-        self, course: Course[ThreadBatch], why: BaseException | None
+        self, course: TransactionLifecycle[ThreadBatch], why: BaseException | None
     ) -> tuple[list[ThreadBatch], LakelogError | None]:
         """What is settled, and what to raise."""
         error = course.failed
@@ -133,7 +133,7 @@ class Transacting:
         with self._settling:
             return act()
 
-    def _run(self, course: Course[ThreadBatch], asking: Asking[T]) -> T:
+    def _run(self, course: TransactionLifecycle[ThreadBatch], asking: Asking[T]) -> T:
         try:
             return run(asking, self._transport)
         except BaseException as error:
@@ -141,7 +141,7 @@ class Transacting:
                 course.break_off(error)
             raise
 
-    def _current(self) -> Course[ThreadBatch]:
+    def _current(self) -> TransactionLifecycle[ThreadBatch]:
         if self._closed:
             raise Closed
         if self._open is None:

@@ -8,7 +8,7 @@ import msgspec
 
 from lakelog.foundation.errors import OutcomeUnknown, Refused
 from lakelog.transport.exchange import Request
-from lakelog.transport.retry import Asking, Declined, Heeded, Patience, Question, ask
+from lakelog.transport.retry import Asking, Patience, Question, Rejected, Succeeded, ask
 
 T = TypeVar("T")
 
@@ -21,18 +21,20 @@ class JsonQuestions:
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
 
-    def ask(self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True) -> Asking[Heeded]:
+    def ask(
+        self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True
+    ) -> Asking[Succeeded]:
         """The answer; raises the error that a refusal means."""
         try:
             return (yield from self.attempt(what, method, path, body, repeatable=repeatable))
-        except Declined as declined:
+        except Rejected as declined:
             error = declined.fault.error
         raise error
 
     def attempt(
         self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True
-    ) -> Asking[Heeded]:
-        """The same for who wants to look at a refusal: it raises `Declined`."""
+    ) -> Asking[Succeeded]:
+        """The same for who wants to look at a refusal: it raises `Rejected`."""
         request = Request(method, path)
         if body is not None:
             try:
@@ -42,7 +44,7 @@ class JsonQuestions:
         return ask(Question(what, request, repeatable), self._patience)
 
 
-def read_answer(what: str, heeded: Heeded, shape: type[T]) -> T:
+def read_answer(what: str, heeded: Succeeded, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(heeded.answer.body, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -55,14 +55,14 @@ class Question(NamedTuple):
     repeatable: bool = True
 
 
-class Heeded(NamedTuple):
+class Succeeded(NamedTuple):
     """An answer of 2xx, and whether an attempt before it may have been the one that was done."""
 
     answer: Answer
     doubted: bool
 
 
-class Declined(Exception):
+class Rejected(Exception):
     """A refusal, and whether an attempt before it may have been done all the same."""
 
     def __init__(self, fault: Fault, *, doubted: bool) -> None:
@@ -70,8 +70,8 @@ class Declined(Exception):
         self.fault, self.doubted = fault, doubted
 
 
-def ask(question: Question, patience: Patience) -> Asking[Heeded]:
-    """An answer of 2xx; raises `Declined` for what no repeat can mend, or else what the last attempt said."""
+def ask(question: Question, patience: Patience) -> Asking[Succeeded]:
+    """An answer of 2xx; raises `Rejected` for what no repeat can mend, or else what the last attempt said."""
     now = (yield Pause(0)).now
     deadline = now + patience.total_s
     failures, doubted = 0, False
@@ -79,11 +79,11 @@ def ask(question: Question, patience: Patience) -> Asking[Heeded]:
         timeout_s = min(patience.request_s, max(0.001, deadline - now))
         now, chance, outcome = yield question.request._replace(timeout_s=timeout_s)
         if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
-            return Heeded(outcome, doubted)
+            return Succeeded(outcome, doubted)
         fault = fault_of(outcome, question.what, patience.address)
         failures += 1
         if not fault.again:
-            raise Declined(fault, doubted=doubted)
+            raise Rejected(fault, doubted=doubted)
         doubted = doubted or fault.unknown
         pause_s = max(patience.backoff.pause_s(failures, chance), fault.retry_after_s)
         no_repeat = fault.unknown and not question.repeatable

@@ -101,7 +101,7 @@ def test_nothing_that_was_answered_is_lost_doubled_or_moved_by_kills(tmp_path: P
 ANSWERS_BEFORE_IT_WRITES = """
     from collections import deque
     from delta_log.runtime.syscalls import Disk
-    from delta_log.commit.commit_scheduler import Tabler
+    from delta_log.commit.commit_scheduler import CommitScheduler
 
     waiting, write_all, close = deque(), Disk.write_all, Disk.close
 
@@ -116,7 +116,7 @@ ANSWERS_BEFORE_IT_WRITES = """
         close(disk, fd)
 
     Disk.write_all, Disk.close = write_later, close_after_all
-    Tabler.notice = lambda tabler, live: None
+    CommitScheduler.notice = lambda tabler, live: None
 """
 FORGETS_WHO_SENT = """
     from ingest_api.routes.records import produce as routes_produce

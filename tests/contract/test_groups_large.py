@@ -11,7 +11,7 @@ import pytest
 
 from consumer_groups.coordinator import durable_state as durable
 from consumer_groups.coordinator.coordinator import Coordinator
-from consumer_groups.coordinator.group_maintenance import Tending
+from consumer_groups.coordinator.group_maintenance import GroupMaintenance
 from consumer_groups.decisions.commits import Commit, Commitment
 from consumer_groups.decisions.decision_weight import LARGE
 from consumer_groups.decisions.membership import Heartbeat, Join, Leave
@@ -82,11 +82,11 @@ def watching_work() -> Iterator[dict[str, int]]:
         yield found
 
 
-async def nothing_is_due(_: Tending, held_up: bool = False) -> bool:
+async def nothing_is_due(_: GroupMaintenance, held_up: bool = False) -> bool:
     return True
 
 
-@mock.patch.object(Tending, "tick", nothing_is_due)
+@mock.patch.object(GroupMaintenance, "tick", nothing_is_due)
 @in_loop
 async def test_what_looks_at_many_partitions_is_done_in_a_thread(log: Log):
     log.create_topic("t", LARGE)
@@ -116,7 +116,7 @@ async def test_what_looks_at_many_partitions_is_done_in_a_thread(log: Log):
         check_invariants(group_of(groups, "g"))
 
 
-@mock.patch.object(Tending, "tick", nothing_is_due)
+@mock.patch.object(GroupMaintenance, "tick", nothing_is_due)
 @in_loop
 async def test_what_looks_at_few_is_done_at_once(log: Log):
     log.create_topic("t", LARGE)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from delta_log import Begun, Log, Record
+from delta_log import Log, PartialFetch, Record
 from delta_log.delta.parquet import encode_parquet, read_file
 from delta_log.fetch.fetch_result import NO_LIMIT
 from delta_log.model.errors import NotAvailable, OffsetOutOfRange, TopicClosed
@@ -29,7 +29,7 @@ def filled(place: Place) -> Iterator[tuple[Log, pa.Table]]:
     assert open_files(log) == 0
 
 
-def values_in(begun: Begun) -> pa.Table:
+def values_in(begun: PartialFetch) -> pa.Table:
     return pa.Table.from_batches(load_all(begun), begun.first.schema).select(["offset", "value"]).combine_chunks()
 
 
@@ -171,7 +171,7 @@ def test_a_footer_that_is_damaged_is_told_before_anything_is_promised(filled: tu
 
 def test_where_too_many_files_are_open_an_answer_is_decoded_at_once(filled: tuple[Log, pa.Table]):
     log, rows = filled
-    held: list[Begun] = []
+    held: list[PartialFetch] = []
     while True:
         begun = log.begin_read("t", 0, 0, max_bytes=16 * MIB)
         if begun.first.batches or begun.next_offset < END:

@@ -250,7 +250,7 @@ def test_no_rows_are_durable_when_all_before_them_are(log: Log, ledger: Ledger):
         assert order == ["first", "barrier"]
 
     asyncio.run(work())
-    assert live_of(log, "__marks").tails[0].end == 1
+    assert live_of(log, "__marks").tails[0].high_watermark == 1
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def test_places_of_rows_that_the_journal_refused_are_given_out_again(log: Log, l
     log._running.journal.append = real  # type: ignore[method-assign]
     ledger.append([mark("ann", 2, 2)])
     assert log.append("t", [Record(b"v")]).offsets() == [0]
-    assert live_of(log, "__marks").tails[0].end == 2
-    assert live_of(log, "__readers").tails[0].end == 1
+    assert live_of(log, "__marks").tails[0].high_watermark == 2
+    assert live_of(log, "__readers").tails[0].high_watermark == 1
     assert pages(ledger) == [0, 2]
 
 
@@ -115,7 +115,7 @@ def test_what_was_decided_upon_rows_that_were_not_stored_is_not_stored(log: Log,
         "__marks": [("ann", 0, 0, "", 0), ("ann", 1, 5, "", 0)],
         "__readers": [("ann", b"", True, 6)],
     }
-    assert live_of(log, "__marks").tails[0].end == 2
+    assert live_of(log, "__marks").tails[0].high_watermark == 2
 
 
 def test_what_was_queued_up_before_the_resumption_stays_refused(log: Log, ledger: Ledger):
@@ -174,7 +174,7 @@ def test_a_closed_table_refuses_whole_units_and_no_other_table(log: Log, ledger:
     live_of(log, "__readers").close(TopicClosed("__readers", "a test"))
     with pytest.raises(TopicClosed):
         ledger.append([mark("ann", 1, 1), reader("ann", 1)])
-    assert live_of(log, "__marks").tails[0].next == live_of(log, "__marks").tails[0].end == 1
+    assert live_of(log, "__marks").tails[0].log_end_offset == live_of(log, "__marks").tails[0].high_watermark == 1
     ledger.append([mark("ann", 2, 2)])
     with pytest.raises(TopicClosed):
         ledger.load("__readers")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from delta_log import Appended, Log, ProducerIdentity, ProducerStamp, Record
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.maintenance import background as upkeep
 from delta_log.model.errors import (
     Closed,
@@ -344,7 +344,7 @@ class EpochMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.no_background = mock.patch.object(Tabler, "start", return_value=None)
+        self.no_background = mock.patch.object(CommitScheduler, "start", return_value=None)
         self.always_clean = mock.patch.object(upkeep, "CLEAN_EVERY_S", 0.0)
         self.no_background.start()
         self.always_clean.start()

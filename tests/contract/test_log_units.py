@@ -9,7 +9,14 @@ import pytest
 
 from delta_log import Appended, Ledger, Limits, Log, Prepared, Record
 from delta_log.append.append_unit import EncodedRows
-from delta_log.model.errors import DecidedInVain, InvalidRequest, Overloaded, StorageRefused, TopicClosed, UnknownTopic
+from delta_log.model.errors import (
+    InvalidRequest,
+    Overloaded,
+    PredecessorFailed,
+    StorageRefused,
+    TopicClosed,
+    UnknownTopic,
+)
 from delta_log.records.idempotence import Producers
 from tests.support.keyed_rows import MARKS, TABLES, live_of, mark, reader, state
 from tests.support.logs import Place, eventually, everything, hold_tables, replace_settings, values_of
@@ -197,7 +204,7 @@ def test_what_was_queued_up_behind_a_unit_that_was_refused_is_not_stored(log: Lo
         first = ledger.queue_up([mark("ann", 1, 1)], unit)
         second = ledger.queue_up([mark("ann", 2, 2)])
         found = await asyncio.gather(first, second, return_exceptions=True)
-        assert [type(error) for error in found] == [TopicClosed, DecidedInVain]
+        assert [type(error) for error in found] == [TopicClosed, PredecessorFailed]
         ledger.resume()
         await ledger.queue_up([mark("ann", 3, 3)])
 

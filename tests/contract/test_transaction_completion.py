@@ -10,7 +10,7 @@ import pytest
 
 from delta_log import Log, Record, Settings
 from delta_log.maintenance import background as upkeep
-from delta_log.maintenance.background import Upkeep
+from delta_log.maintenance.background import BackgroundMaintenance
 from delta_log.model.errors import StorageRefused
 from delta_log.records.keyed_table import Row
 from delta_log.transactions.transaction_log import REMEMBERED, TABLE, TRANSACTIONS, Decisions
@@ -154,7 +154,7 @@ def test_a_close_does_not_wait_for_a_background_that_waits_for_it(place: Place, 
     commit(log, "t")
     log.close()
     passes, go_on = Event(), Event()
-    monkeypatch.setattr(Upkeep, "_look_for_newcomers", lambda _: passes.set() or go_on.wait(20))
+    monkeypatch.setattr(BackgroundMaintenance, "_look_for_newcomers", lambda _: passes.set() or go_on.wait(20))
     again, place.log = place.open(settings=Settings()), None
     background = again._running.upkeep
     assert passes.wait(20)

@@ -26,7 +26,7 @@ from delta_log.model.errors import StorageRefused
 from delta_log.model.topic_config import TopicConfig
 from delta_log.records.validation import Rules
 from delta_log.stores import LocalStore
-from delta_log.topics.topic_state import Live, TopicRows
+from delta_log.topics.topic_state import TopicRows, TopicState
 from tests.support.logs import Place, values_of
 from tests.support.tables import (
     NAME,
@@ -56,9 +56,9 @@ def table(store: LocalStore) -> Table:
     return make_table(store)
 
 
-def live_of(table: Table, *, owned: bool = True, **config: int) -> Live:
+def live_of(table: Table, *, owned: bool = True, **config: int) -> TopicState:
     settings = TopicConfig.of({name.replace("_", "."): value for name, value in config.items()})
-    return Live("t", "topic", table, TopicRows(), [], settings, Rules.of("t", 1, settings), owned=owned)
+    return TopicState("t", "topic", table, TopicRows(), [], settings, Rules.of("t", 1, settings), owned=owned)
 
 
 def age(store: LocalStore, table: Table, versions: Iterable[int], hours: float) -> None:
@@ -292,7 +292,7 @@ def test_a_file_that_left_twice_is_kept_by_its_last_leaving(table: Table):
 def test_a_surprise_in_one_topics_upkeep_does_not_end_that_of_the_others(monkeypatch, caplog):
     cared_for: list[str] = []
 
-    def clean(live: Live, *_: object) -> int:
+    def clean(live: TopicState, *_: object) -> int:
         cared_for.append(live.name)
         raise ZeroDivisionError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from delta_log import Log, Record, Settings
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.commit.journal_trim import copy_forward
 from delta_log.journal.group_format import Frame
 from delta_log.journal.segment_scan import FoundFrame, scan_segment
@@ -21,7 +21,7 @@ SETTINGS = Settings(upkeep=False, segment_bytes=16 * 1024)
 
 @pytest.fixture(autouse=True)
 def _tables_wait_for_a_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tabler, "notice", lambda _tabler, _live: None)
+    monkeypatch.setattr(CommitScheduler, "notice", lambda _tabler, _live: None)
 
 
 def held(path: Path) -> Log:
@@ -67,7 +67,7 @@ def test_damaged_rows_are_named_and_cost_themselves_alone(tmp_path: Path):
         assert values_of(log, "t") == [b"v"]
     with held(tmp_path) as log:
         assert [row[1] for row in log.open_ledger(TABLES).load("__marks")] == [0, 2, 3, 9]
-        assert live_of(log, "__marks").tails[0].end == 5, "places that were lost are not given out again"
+        assert live_of(log, "__marks").tails[0].high_watermark == 5, "places that were lost are not given out again"
 
 
 def test_the_last_rows_of_all_are_never_overwritten_where_they_cannot_be_read(tmp_path: Path):
@@ -83,7 +83,7 @@ def test_the_last_rows_of_all_are_never_overwritten_where_they_cannot_be_read(tm
         ledger = log.open_ledger(TABLES)
         ledger.append([mark("ann", 2, 2)])
         assert [row[1] for row in ledger.load("__marks")] == [0, 2]
-        assert live_of(log, "__marks").tails[0].end == 3
+        assert live_of(log, "__marks").tails[0].high_watermark == 3
 
 
 def test_a_start_brings_rows_to_their_table_under_the_epoch_that_wrote_them_before_it_takes_the_table(tmp_path: Path):

@@ -12,7 +12,7 @@ import pytest
 from ingest_api.server.app import list_operations
 from ingest_api.web.openapi import document
 from ingest_api.web.parameters import Clamped, Flag, OneOfKinds, Parameter, Text, Whole, Words
-from ingest_api.web.route_spec import Content, Operation, Says
+from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 from tests.support.conformance import Conformance
 from tests.support.http_app import HttpApp
 
@@ -126,7 +126,9 @@ def test_a_parameter_is_shown_by_its_declaration():
 
 def test_an_answer_that_a_route_describes_itself_is_no_error_of_all():
     content = Content({"application/json": {"type": "object"}})
-    shown = made(answers=(Says(200, "Fine.", content), Says(503, "Not now.", content)), refuses=(409,))
+    shown = made(
+        answers=(ResponseSpec(200, "Fine.", content), ResponseSpec(503, "Not now.", content)), error_statuses=(409,)
+    )
     responses = shown["paths"]["/x/{topic}"]["get"]["responses"]
     assert responses["503"]["description"] == "Not now."
     assert responses["409"] == {"$ref": "#/components/responses/Error409"}
@@ -158,7 +160,7 @@ def test_an_answer_that_is_not_as_declared_is_noticed(wrong: httpx.Response):
         "additionalProperties": False,
         "properties": {"a": {"type": "integer", "maximum": 9}},
     }
-    conformance = Conformance(made(answers=(Says(200, "Fine.", Content({"application/json": schema})),)))
+    conformance = Conformance(made(answers=(ResponseSpec(200, "Fine.", Content({"application/json": schema})),)))
     conformance.check("GET", "/x/t", answer(body=b'{"a": 1}'))
     with pytest.raises(AssertionError):
         conformance.check("GET", "/x/t", wrong)

@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_log import Log, ProducerStamp, Record, Settings
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.journal.group_format import Frame, Place
 from delta_log.journal.segment_scan import FoundFrame, scan_segment
 from delta_log.model.errors import Corruption, TopicClosed, UnknownTopic
@@ -20,7 +20,7 @@ BIG = [Record(b"x" * 9000)]
 
 @pytest.fixture(autouse=True)
 def _tables_wait_for_a_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tabler, "notice", lambda _tabler, _live: None)
+    monkeypatch.setattr(CommitScheduler, "notice", lambda _tabler, _live: None)
 
 
 def held(path: Path) -> Log:

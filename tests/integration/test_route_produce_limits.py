@@ -65,7 +65,7 @@ def test_to_wait_for_the_table_is_answered_with_its_version(http_place: Place):
         assert answer.status_code == 200
         version = int(answer.headers["lakelog-table-version"])
         assert version >= app.log._running.catalog.live("orders").table.snapshot.version - 1
-        assert sum(tail.tabled for tail in app.log._running.catalog.live("orders").tails) == 2
+        assert sum(tail.table_offset for tail in app.log._running.catalog.live("orders").tails) == 2
         assert "lakelog-table-version" not in app.post("/topics/orders", json=ONE).headers
 
 

@@ -27,11 +27,11 @@ from ingest_api.server import open as opening
 from ingest_api.server import server as running
 from ingest_api.server.listener import CannotListen, listen, url_of
 from ingest_api.server.server import DONE, FAILED, FORCED, Serving
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.request import json_reply, send_reply
 
 DEADLINE_S = 60.0
-Act = Callable[[Tier], Awaitable[None]]
+Act = Callable[[ServerContext], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def _interpreter_as_before() -> Generator[None]:
     sys.setswitchinterval(interval)
 
 
-async def at_once(_tier: Tier) -> None:
+async def at_once(_tier: ServerContext) -> None:
     """The app does nothing but answer."""
 
 
@@ -85,7 +85,7 @@ class Life:
         self.log = opening.open_log_of(settings)
         return self.log
 
-    def _make_app(self, tier: Tier) -> Any:
+    def _make_app(self, tier: ServerContext) -> Any:
         async def app(scope: Any, receive: Any, send: Any) -> None:
             self.asked.release()
             await self.act(tier)
@@ -180,7 +180,7 @@ def test_a_stop_finishes_what_was_accepted_and_closes_the_log_after_it(tmp_path:
     async def story() -> None:
         go_on = asyncio.Event()
 
-        async def slow(_tier: Tier) -> None:
+        async def slow(_tier: ServerContext) -> None:
             await go_on.wait()
 
         life = Life(tmp_path, slow)
@@ -199,7 +199,7 @@ def test_a_stop_finishes_what_was_accepted_and_closes_the_log_after_it(tmp_path:
 
 def test_a_stop_wakes_whoever_waits_for_something_that_may_never_come(tmp_path: Path):
     async def story() -> None:
-        async def wait_for_the_end(tier: Tier) -> None:
+        async def wait_for_the_end(tier: ServerContext) -> None:
             await tier.closing.wait()
 
         life = Life(tmp_path, wait_for_the_end, drain_timeout_ms=60_000)
@@ -223,7 +223,7 @@ def test_a_request_that_does_not_end_is_cut_and_the_log_is_closed_in_time(
     async def story() -> None:
         cut = asyncio.Event()
 
-        async def never(_tier: Tier) -> None:
+        async def never(_tier: ServerContext) -> None:
             try:
                 await asyncio.Event().wait()
             finally:

@@ -20,7 +20,7 @@ from jobs.source.errors import DataLoss, NotReadable
 from jobs.source.options import BATCH, ReadOptions, parse_options
 from jobs.source.planning import Slice, Span
 from jobs.source.positions import TopicPartition
-from jobs.source.record_source import Ground
+from jobs.source.record_source import RecordSource
 from jobs.source.slices import SliceReader
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.serving import serving
@@ -59,7 +59,7 @@ def options_of(**given: str) -> ReadOptions:
 
 
 def plan(options: ReadOptions, start: int, end: int) -> Slice:
-    ground = Ground(options)
+    ground = RecordSource(options)
     try:
         ground.partitions()
         return ground.slices([Span(ORDERS, start, end)])[0]
@@ -170,7 +170,7 @@ def test_tables_of_a_topic_that_was_made_again_are_not_read_for_the_new_one(tmp_
     """They are looked at once a second: until then they are the old one's."""
     with serving(tmp_path / "root") as server, httpx.Client(base_url=server.url) as ask:
         options = options_of(path=str(tmp_path / "root"), server=server.url)
-        ground, found = Ground(options), list[list[int]]()
+        ground, found = RecordSource(options), list[list[int]]()
         for first in (0, 100):
             ask.delete("/topics/orders")
             ask.put("/topics/orders").raise_for_status()

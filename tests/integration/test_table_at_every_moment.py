@@ -24,7 +24,7 @@ from delta_log.maintenance.history import clean_history
 from delta_log.model.errors import LakelogError
 from delta_log.runtime.syscalls import Disk
 from delta_log.stores import LocalStore
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 from tests.support.keyed_rows import MARKS, READERS_OF_DELTA, TABLES, compact, is_table, live_of
 from tests.support.marking import expected, unit
 
@@ -104,7 +104,7 @@ class LookedAt(Disk):
             self._look("make_directory", path)
 
 
-def live_through(log: Log, forget: Callable[[Live], object]) -> None:
+def live_through(log: Log, forget: Callable[[TopicState], object]) -> None:
     """A table is made, grows, is compacted, is given checkpoints, and loses its history, more than once."""
     ledger = log.open_ledger(TABLES)
     for turn in range(1, 19):
@@ -120,18 +120,18 @@ def live_through(log: Log, forget: Callable[[Live], object]) -> None:
             forget(live_of(log, MARKS.name))
 
 
-def forget_newest_first(live: Live) -> None:
+def forget_newest_first(live: TopicState) -> None:
     found = LocalStore.list
     with mock.patch.object(LocalStore, "list", lambda *given: found(*given)[::-1]):
         clean_history(live, LONG_AFTER_MS)
 
 
-def forget_what_no_checkpoint_holds(live: Live) -> None:
+def forget_what_no_checkpoint_holds(live: TopicState) -> None:
     for version in range(live.table.snapshot.version):
         live.table.store.delete(live.table.path(entry_path(version)))
 
 
-def forget_files_of_the_newest_version(live: Live) -> None:
+def forget_files_of_the_newest_version(live: TopicState) -> None:
     for file in live.table.snapshot.all_files():
         live.table.store.delete(live.table.path(file.path))
 
@@ -151,7 +151,7 @@ def test_at_every_moment_every_reader_finds_the_newest_version_whole_or_no_table
 @pytest.mark.parametrize(
     "forget", [forget_newest_first, forget_what_no_checkpoint_holds, forget_files_of_the_newest_version]
 )
-def test_it_is_seen_where_a_clean_up_would(tmp_path: Path, forget: Callable[[Live], None]):
+def test_it_is_seen_where_a_clean_up_would(tmp_path: Path, forget: Callable[[TopicState], None]):
     onlooker = Onlooker(tmp_path / "root")
     disk = LookedAt(onlooker.look)
     with Log.open(tmp_path / "root", settings=Settings(upkeep=False), disk=disk) as log, suppress(LakelogError):

@@ -9,10 +9,11 @@ from tests.architecture.project_files import ROOT
 PROGRAM = """
 import resource
 from pathlib import Path
-from delta_log.journal.group_format import ROWS, Frame, Place
+from delta_log.journal.group_format import Frame, Place
+from delta_log.records.payload_kinds import ROWS
 from delta_log.records.row_codec import RowBlock, Run
 from delta_log.commit.table_committer import TailMemory
-from delta_log.topics.partition_state import Chunk, Tail, load_batches
+from delta_log.topics.partition_state import Chunk, PartitionState, load_batches
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
@@ -26,13 +27,13 @@ def commit(offset):
     batch, = load_batches([chunk], None)
     memory.keep(tail, tail.settle([chunk], batch, offset + 1))
 
-tail, memory = Tail(0, 0), TailMemory(100_000)
+tail, memory = PartitionState(0, 0), TailMemory(100_000)
 for offset in range(200):
     commit(offset)
 memory.limit, before = 10_000_000, resident()
 for offset in range(200, 6200):
     commit(offset)
-print(resident() - before, tail.end - tail.first)
+print(resident() - before, tail.high_watermark - tail.first)
 """
 
 

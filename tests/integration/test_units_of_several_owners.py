@@ -14,10 +14,10 @@ from unittest import mock
 import pytest
 
 from delta_log import Log
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.model.errors import LakelogError, NotOwner
 from delta_log.stores import MemoryStore
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 from tests.support.logs import Place, crash
 from tests.support.unit_turns import Turns, check_units
 
@@ -26,7 +26,7 @@ PARTS: Final = ("t", "u", "__marks", "__readers")
 UNITS: Final = 3
 
 
-def live_of(log: Log, name: str) -> Live:
+def live_of(log: Log, name: str) -> TopicState:
     return next(live for live in log._running.catalog.lives() if live.name == name)
 
 
@@ -69,7 +69,7 @@ SQUARE: Final = [(i, j, i ^ j, i ^ (0, 2, 3, 1)[j]) for i, j in product(range(4)
 
 @pytest.mark.parametrize("by", SQUARE, ids=str)
 def test_a_unit_is_whole_whoever_brings_its_parts_to_their_tables(by: tuple[int, ...]):
-    with mock.patch.object(Tabler, "notice"):
+    with mock.patch.object(CommitScheduler, "notice"):
         (*former, third), promised = three_owners([TABLED_BY[its] for its in by])
         for log in former:
             crash(log)

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from delta_log import Log, ProducerStamp, Record
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.model.errors import OutcomeUnknown
 from tests.support.logs import crash, eventually, hold_tables, values_of
 from tests.support.powercut import PowerCut
@@ -68,7 +68,7 @@ def test_what_a_start_shows_behind_a_failed_sync_survives_a_power_cut(tmp_path: 
         log.append("orders", [Record(VALUES[2], partition=0)], producer=stamps[2])
     crash(log)
     disk.sick = False
-    with mock.patch.object(Tabler, "start"):
+    with mock.patch.object(CommitScheduler, "start"):
         log = Log.open(tmp_path / "root", settings=SETTINGS, disk=disk)
     seen = values_of(log, "orders")
     assert seen == VALUES, "the system shows it to the next process"

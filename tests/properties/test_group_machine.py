@@ -28,7 +28,7 @@ from consumer_groups.decisions.polling import (
     decide_idle,
     decide_poll,
 )
-from consumer_groups.decisions.positions import beneath
+from consumer_groups.decisions.positions import group_position
 from consumer_groups.decisions.subscription import (
     Assign,
     Subscribe,
@@ -41,7 +41,7 @@ from consumer_groups.model.assignment import TopicPartition
 from consumer_groups.model.errors import Fenced, GroupError
 from consumer_groups.model.options import Options
 from consumer_groups.model.records import OffsetRecord
-from consumer_groups.state.decision import Decision, hear
+from consumer_groups.state.decision import Decision, record_liveness
 from consumer_groups.state.state import Holding
 from tests.conftest import examples
 from tests.support.group_model import Client, World, WriteFailed
@@ -193,7 +193,7 @@ class GroupMachine(RuleBasedStateMachine):
         world = self.world
         client.plan = None
         world.come_back(client)
-        hear(world.groups, "g", client.name, world.now)
+        record_liveness(world.groups, "g", client.name, world.now)
         self._ask(client, decide_poll, Poll(client.name, world.now + 3000, **client.says))
         plan = world.do(decide_fetch(world.group, Fetch(client.name), world.cluster, world.ends, world.now), client)
         if plan.lookups:
@@ -295,7 +295,7 @@ class GroupMachine(RuleBasedStateMachine):
     def give_up(self, which: int, where: int, ahead: set[int]) -> None:
         """Near what is next in line; an owner may, and only an owner."""
         client, partition = self.client(which), self.partition(where)
-        line = beneath(self.world.group, *self.world.spot(partition)) or 0
+        line = group_position(self.world.group, *self.world.spot(partition)) or 0
         end = self.world.ends[partition].end_offset
         with suppress(WriteFailed, GroupError):
             self._give_up(client, partition, {line + each for each in ahead if line + each < end} or {end})
@@ -306,7 +306,7 @@ class GroupMachine(RuleBasedStateMachine):
         """What is next in line is passed, what is not is marked, and nothing else is passed by it."""
         world, group = self.world, self.world.group
         seen, spot = world.at(partition), world.spot(partition)
-        known, before = set(group.skips.get(spot, ())), beneath(group, *spot)
+        known, before = set(group.skips.get(spot, ())), group_position(group, *spot)
         command = GiveUp(client.name, {Spot(partition, each): "" for each in offsets}, client.says.get("generation"))
         planned = plan_giving_up(group, command, world.cluster, world.ends)
         assert {at.offset for _, at in planned.attempts} == offsets - known, "a repeat copies nothing"
@@ -318,7 +318,7 @@ class GroupMachine(RuleBasedStateMachine):
         except WriteFailed:
             seen.excused = excused
             raise
-        after = beneath(world.group, *spot)
+        after = group_position(world.group, *spot)
         passed = set(range(before or 0, after or 0))
         assert passed <= offsets | known, "others are passed"
         assert before not in offsets - known or before in passed, "what is next in line is passed"
@@ -400,7 +400,7 @@ class GroupMachine(RuleBasedStateMachine):
         world.now += ms
         for client in self.clients:
             if client.alive and all_beat:
-                hear(world.groups, "g", client.name, world.now)
+                record_liveness(world.groups, "g", client.name, world.now)
         decision = decide_expiry(world.group, world.cluster, world.now)
         if deadline is None or deadline > world.now:
             assert not decision.records, "nothing is due before the next deadline"
@@ -430,7 +430,7 @@ class GroupMachine(RuleBasedStateMachine):
         self._subscribe(last, ("topics", TOPICS))
         for _ in range(4):  # every other member is silent until its session ends
             world.now += 5000
-            hear(world.groups, "g", "last", world.now)
+            record_liveness(world.groups, "g", "last", world.now)
             self._begin_poll(last)
             world.do(decide_expiry(world.group, world.cluster, world.now))
         assert list(world.group.members) == ["last"]

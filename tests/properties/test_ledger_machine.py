@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from delta_log import Ledger, Log, Record
 from delta_log.append.group_commit import Limits
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.commit.journal_trim import copy_forward
 from delta_log.delta.write_checkpoint import write_checkpoint
 from delta_log.maintenance.compaction import keyed_files as ledger_compaction
@@ -57,7 +57,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         # Nothing happens behind the test's back: tables are committed by `flush` alone.
         self.patches = [
-            mock.patch.object(Tabler, "start", return_value=None),
+            mock.patch.object(CommitScheduler, "start", return_value=None),
             mock.patch.multiple(ledger_compaction, KEPT_FILES=2, KEPT_ROWS=20),
         ]
         for patch in self.patches:
@@ -228,8 +228,8 @@ class LedgerMachine(RuleBasedStateMachine):
                 places = [row["commit_seq"] for row in stored(self.log, table.name)]
                 tail = live_of(self.log, table.name).tails[0]
                 assert places == sorted(set(places))
-                assert tail.end == tail.next
-                assert all(place < tail.end for place in places)
+                assert tail.high_watermark == tail.log_end_offset
+                assert all(place < tail.high_watermark for place in places)
 
     def teardown(self) -> None:
         try:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from delta_log import Log, ProducerStamp, Record
 from delta_log.append.group_commit import Limits
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.commit.journal_trim import copy_forward
 from delta_log.delta.file_commits import merge_files, move_log_start, remove_files
 from delta_log.delta.table import Table
@@ -42,7 +42,7 @@ class LogMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         # Nothing happens behind the test's back: tables are committed by `flush` alone.
-        self.no_background = mock.patch.object(Tabler, "start", return_value=None)
+        self.no_background = mock.patch.object(CommitScheduler, "start", return_value=None)
         self.no_background.start()
         self.directory = tempfile.mkdtemp() if self.on_disk else None
         path = None if self.directory is None else Path(self.directory) / "root"

@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 )
 
 from delta_log import Ledger, Log, ProducerStamp, Record
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.model.errors import (
     LakelogError,
     OutcomeUnknown,
@@ -70,7 +70,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.no_background = mock.patch.object(Tabler, "start", return_value=None)
+        self.no_background = mock.patch.object(CommitScheduler, "start", return_value=None)
         self.no_background.start()
         self.directory = tempfile.mkdtemp() if self.kind == "disk" else None
         path = None if self.directory is None else Path(self.directory) / "root"

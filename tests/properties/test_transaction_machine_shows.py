@@ -10,7 +10,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from delta_log.model.errors import TransactionAborted, TransactionDecided, UnknownTransaction
-from delta_log.transactions.buffered_records import Held, HeldRequest
+from delta_log.transactions.buffered_records import BufferedRecords, HeldRequest
 from delta_log.transactions.coordinator import Transactions
 from tests.properties import test_transaction_machine as machine
 
@@ -22,7 +22,7 @@ def no_decision(*_: object) -> list[object]:
     return []
 
 
-def every_request(held: Held, _: object) -> list[HeldRequest]:
+def every_request(held: BufferedRecords, _: object) -> list[HeldRequest]:
     return held.requests
 
 

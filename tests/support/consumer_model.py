@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer_groups.decisions.commits import Commit, Commitment, Seek, decide_commit, decide_seek
 from consumer_groups.decisions.dead_lettering import GiveUp, Spot, decide_giving_up, plan_giving_up
-from consumer_groups.decisions.last_attempt import Spoiled
+from consumer_groups.decisions.last_attempt import PoisonRecord
 from consumer_groups.decisions.membership import Heartbeat, Join, Leave, decide_heartbeat, decide_join, decide_leave
 from consumer_groups.decisions.polling import (
     Fetch,
@@ -179,7 +179,7 @@ class ModelServer(Stage):
         more = {"lakelog-last-try": "true"} if plan.last_try else {}
         return self._told(shown, **{"lakelog-answer": str(delivery.answer), "content-type": BINARY, **more})
 
-    def _give_up(self, name: str, spoiled: tuple[Spoiled, ...]) -> None:
+    def _give_up(self, name: str, spoiled: tuple[PoisonRecord, ...]) -> None:
         reasons = {Spot(each.partition, each.offset): "" for each in spoiled}
         command = GiveUp(name, reasons, spoiled=True)
         planned = plan_giving_up(self.group, command, self.cluster, self.ends)

@@ -24,8 +24,8 @@ from ingest_api.config.settings import ServerSettings
 from ingest_api.server.app import create_app, list_operations
 from ingest_api.server.open import close_groups, open_groups
 from ingest_api.web.body_reader import Bodies
-from ingest_api.web.context import Tier
-from ingest_api.web.counters import Watch
+from ingest_api.web.context import ServerContext
+from ingest_api.web.counters import RequestCounters
 from ingest_api.web.openapi import document
 from ingest_api.web.read_budget import ReadRoom
 from ingest_api.web.route_spec import Operation
@@ -46,13 +46,13 @@ class HttpApp:
         self.settings = replace(ServerSettings(), **{"advertised_hosts": (NAME,), **settings})
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="lakelog-http")
         self._runner = asyncio.Runner()
-        self.tier = Tier(
+        self.tier = ServerContext(
             log,
             self.run(open_groups(log, self.settings)),
             self.settings,
             Bodies(self.settings.max_body_bytes, self.settings.max_bodies_bytes),
             ReadRoom(self.settings.max_reads_bytes),
-            Watch(),
+            RequestCounters(),
             self.threads,
         )
         self.asgi = create_app(self.tier)

@@ -16,7 +16,7 @@ from delta_log import Ledger, LedgerTable, Log
 from delta_log.maintenance.compaction import keyed_files as ledger_compaction
 from delta_log.model.schema import TIMESTAMP
 from delta_log.records.keyed_table import Row
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 from tests.architecture.project_files import ROOT
 
 #: As the place in a book: whose, where, since when.
@@ -72,7 +72,7 @@ def no_reader(name: str) -> tuple[str, Row]:
     return reader(name, None, None, active=None)
 
 
-def live_of(log: Log, name: str) -> Live:
+def live_of(log: Log, name: str) -> TopicState:
     live = log._running.catalog.find(name)
     assert live is not None
     return live

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from delta_log import Begun, Log
+from delta_log import Log, PartialFetch
 from delta_log.model.types import DataFile
 from tests.support.logs import Place
 
@@ -42,7 +42,7 @@ def damage(place: Place, path: str, topic: str = "t", *, share: float) -> None:
     store.put(name, bytes(data))
 
 
-def load_all(begun: Begun) -> list[pa.RecordBatch]:
+def load_all(begun: PartialFetch) -> list[pa.RecordBatch]:
     """All of its rows, in order."""
     batches = list(begun.first.batches)
     while (step := begun.later.take()) is not None:

@@ -15,7 +15,7 @@ from unittest import mock
 
 import pyarrow as pa
 
-from delta_log.commit.commit_scheduler import Tabler
+from delta_log.commit.commit_scheduler import CommitScheduler
 from delta_log.maintenance import background as upkeep
 from delta_log.maintenance import history as housekeeping
 from delta_log.model.errors import OutcomeUnknown, StorageRefused
@@ -145,7 +145,7 @@ def alone_with(seed: int) -> Generator[None]:
         pa.set_cpu_count(1)
         for module in ("startup.open", "append.group_commit", "commit.commit_scheduler", "journal.objects"):
             patches.enter_context(mock.patch(f"delta_log.{module}.ThreadPoolExecutor", Here))
-        patches.enter_context(mock.patch.object(Tabler, "start"))
+        patches.enter_context(mock.patch.object(CommitScheduler, "start"))
         patches.enter_context(mock.patch("uuid.uuid4", named))
         patches.enter_context(mock.patch("secrets.randbits", names.getrandbits))
         patches.enter_context(mock.patch.object(housekeeping, "CHECKPOINT_EVERY", 8))

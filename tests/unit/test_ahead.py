@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delta_log import Begun, Fetched
+from delta_log import Fetched, PartialFetch
 from delta_log.delta.parquet import encode_parquet
 from delta_log.fetch.deferred_plan import plan_later
-from delta_log.fetch.deferred_rows import FileRoom, Later, Step
+from delta_log.fetch.deferred_rows import DeferredRows, OpenFileLimit, Step
 from delta_log.fetch.fetch_result import FetchLimits
 from delta_log.model.errors import OutcomeUnknown
 from delta_log.model.schema import FILE_SCHEMA, RECORD_COLUMNS, ROW_GROUP
@@ -24,7 +24,7 @@ from ingest_api.formats.encode.prefetch import Ahead, held_at_once
 
 GROUPS = 8
 PATIENCE_S = 20.0
-Tried = Callable[[Begun, ThreadPoolExecutor], Awaitable[None]]
+Tried = Callable[[PartialFetch, ThreadPoolExecutor], Awaitable[None]]
 
 
 class Place:
@@ -38,15 +38,15 @@ class Place:
         table = pa.table(nulls | columns, schema=FILE_SCHEMA)
         self.store = MemoryStore()
         self.store.put("file", encode_parquet(table, ParquetCodec(), ordered_by=("offset", "timestamp")))
-        self.room = FileRoom(1)
+        self.room = OpenFileLimit(1)
 
-    def begin(self, batches: list[pa.RecordBatch] | None = None) -> Begun:
-        later = Later(RECORD_COLUMNS, self.room)
+    def begin(self, batches: list[pa.RecordBatch] | None = None) -> PartialFetch:
+        later = DeferredRows(RECORD_COLUMNS, self.room)
         file = later.open(self.store, "file")
         assert file is not None
         end = GROUPS * ROW_GROUP
         later.add(file, plan_later(file.row_groups("offset", 0, end), 0, end, FetchLimits()).promises, lambda e: e)
-        return Begun(Fetched("t", 0, batches or [], end, end, 0, pa.schema([])), later)
+        return PartialFetch(Fetched("t", 0, batches or [], end, end, 0, pa.schema([])), later)
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from lakelog.transport.backoff import Backoff
 from lakelog.transport.exchange import Answer, AnswerLost, NotSent, Outcome, Request
 from lakelog.transport.retry import (
     Asking,
-    Declined,
     Heard,
-    Heeded,
     Patience,
     Pause,
     Question,
+    Rejected,
+    Succeeded,
     ask,
     run,
     run_async,
@@ -32,7 +32,7 @@ LATER = Answer(503, {}, b'{"error_code":503,"message":"later","retriable":true,"
 CUT = AnswerLost("cut")
 
 
-def play(asking: Asking[Heeded], outcomes: Iterable[Outcome]) -> tuple[Heeded, list[Request | Pause]]:
+def play(asking: Asking[Succeeded], outcomes: Iterable[Outcome]) -> tuple[Succeeded, list[Request | Pause]]:
     """With these outcomes, and a clock that goes on by what is waited."""
     steps: list[Request | Pause] = []
     now, coming = 100.0, iter(outcomes)
@@ -50,7 +50,7 @@ def play(asking: Asking[Heeded], outcomes: Iterable[Outcome]) -> tuple[Heeded, l
 
 def test_an_answer_is_handed_on():
     heeded, steps = play(ask(QUESTION, PATIENCE), [OK])
-    assert heeded == Heeded(OK, doubted=False)
+    assert heeded == Succeeded(OK, doubted=False)
     assert steps[-1] == QUESTION.request._replace(timeout_s=4.0)
 
 
@@ -86,7 +86,7 @@ def test_a_server_that_says_when_is_not_asked_before():
 def test_a_refusal_is_handed_on_with_whether_an_attempt_before_it_is_in_doubt():
     refusal = Answer(404, {}, b'{"error_code":40403,"message":"no"}')
     for before, doubted in (([], False), ([LATER], False), ([CUT], True)):
-        with pytest.raises(Declined) as caught:
+        with pytest.raises(Rejected) as caught:
             play(ask(QUESTION, PATIENCE), [*before, refusal])
         assert caught.value.doubted is doubted
         assert caught.value.fault.error.said is not None

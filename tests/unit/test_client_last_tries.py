@@ -8,7 +8,7 @@ import pytest
 
 from lakelog import TopicPartition
 from lakelog.consume.buffer import Buffer
-from lakelog.consume.consumer_state import Knowledge
+from lakelog.consume.consumer_state import ConsumerState
 from lakelog.consume.partition_state import Held
 from lakelog.consume.record_failure import is_failure
 from lakelog.consume.record_run import Rows
@@ -47,7 +47,7 @@ def test_a_number_of_attempts_is_one_or_more_or_for_ever(given: object):
 
 def test_what_is_handed_out_is_in_hand_until_its_caller_comes_back():
     held = Held(ONE, 1, announced=True, stage="kept")
-    known = Knowledge(ConsumerSettings.of(MUST), Buffer(), received=6)
+    known = ConsumerState(ConsumerSettings.of(MUST), Buffer(), received=6)
     assert known.done == 6
     known.buffer.add(held, rows(ONE, 0, 1), 5)
     known.buffer.add(held, rows(ONE, 2), 6)

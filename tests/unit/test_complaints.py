@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from delta_log.maintenance.error_throttle import Complaints
+from delta_log.maintenance.error_throttle import ErrorThrottle
 from delta_log.model.errors import Corruption, LakelogError, NotAvailable, PlanOutdated, StorageRefused, TopicClosed
 
 DAMAGE = Corruption("a.parquet", "bad bytes")
@@ -16,8 +16,8 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def complaints(clock: list[float], caplog: pytest.LogCaptureFixture) -> Complaints:
-    return Complaints(lambda: clock[0])
+def complaints(clock: list[float], caplog: pytest.LogCaptureFixture) -> ErrorThrottle:
+    return ErrorThrottle(lambda: clock[0])
 
 
 def said(caplog: pytest.LogCaptureFixture) -> int:

@@ -57,7 +57,7 @@ ROWS: list[tuple[LakelogError, int, int, dict[str, Any]]] = [
     (errors.NotOwner("replaced"), 503, 503, NOT_AGAIN),
     (errors.ReadOnly(), 503, 503, NOT_AGAIN),
     (errors.Closed(), 503, 503, NOT_AGAIN),
-    (errors.DecidedInVain("a test"), 503, 503, AGAIN),
+    (errors.PredecessorFailed("a test"), 503, 503, AGAIN),
     (errors.StorageRefused("the journal", "full"), 503, 50303, AGAIN),
     (errors.DiskFull("the journal", "no space left on device"), 503, 50310, AGAIN),
     (errors.NotARoot("r", "it holds something else"), 503, 503, NOT_AGAIN),

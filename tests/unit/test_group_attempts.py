@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from consumer_groups.decisions.last_attempt import Spoiled
+from consumer_groups.decisions.last_attempt import PoisonRecord
 from consumer_groups.decisions.polling import decide_answer_lost
 from consumer_groups.decisions.subscription import Unsubscribe, decide_unsubscribe
 from consumer_groups.model.delivery_attempts import Stretch
@@ -158,7 +158,7 @@ def test_what_never_came_alone_does_so_before_it_is_given_up_also_where_fewer_tr
     assert stage.poll("c") == {T0: (0, 1)}
     die(stage, "c")
     come(stage, "d", most=2)
-    assert stage.begin_poll("d").spoiled == (Spoiled(T0, 0, 2),)
+    assert stage.begin_poll("d").spoiled == (PoisonRecord(T0, 0, 2),)
 
 
 def test_a_letter_takes_along_what_was_counted_with_it_and_a_commit_what_it_passes():
@@ -170,7 +170,7 @@ def test_a_letter_takes_along_what_was_counted_with_it_and_a_commit_what_it_pass
         die(stage, name)
     assert counted(stage) == (Stretch(0, 1, 3, alone=True), Stretch(1, 5, 2))
     come(stage, "d")
-    assert stage.begin_poll("d").spoiled == (Spoiled(T0, 0, 3),)
+    assert stage.begin_poll("d").spoiled == (PoisonRecord(T0, 0, 3),)
     stage.commit("d", {T0: 3})
     assert counted(stage) == (Stretch(3, 5, 2),)
     stage.commit("d", {T0: 7})

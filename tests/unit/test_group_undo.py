@@ -6,7 +6,7 @@ from consumer_groups.decisions.membership import Join, Leave, decide_join, decid
 from consumer_groups.decisions.polling import Fetch, decide_fetch
 from consumer_groups.decisions.subscription import Subscribe, decide_subscribe
 from consumer_groups.model.options import Options
-from consumer_groups.state.decision import apply, begin, hear, undo
+from consumer_groups.state.decision import apply, begin, record_liveness, undo
 from consumer_groups.state.invariants import check_invariants
 from tests.support.group_stage import Stage, part
 
@@ -72,12 +72,12 @@ def test_every_request_keeps_a_member_alive_but_one_that_left():
     stage = Stage(t=1)
     stage.join("a", "t", session_timeout_ms=1000, group_instance_id="s")
     stage.now += 900
-    hear(stage.groups, "g", "a", stage.now)
+    record_liveness(stage.groups, "g", "a", stage.now)
     assert stage.pass_time(999) == ()
     stage.leave("a")
     stage.now += 900
     for group, member_id in (("g", "a"), ("g", "nobody"), ("nowhere", "a")):
-        hear(stage.groups, group, member_id, stage.now)
+        record_liveness(stage.groups, group, member_id, stage.now)
     assert stage.pass_time(100) == ("a",)
 
 

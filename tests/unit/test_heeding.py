@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from lakelog.cli.kit.sigint import heeding
+from lakelog.cli.kit.sigint import sigint_guard
 from lakelog.cli.kit.stop_signals import noticing
 from tests.support.serving import DEADLINE_S, wait_for
 
@@ -69,13 +69,13 @@ def looks_of_main_thread() -> list[str]:
 @pytest.mark.parametrize("wait", [wait_for_an_answer, wait_for_a_lock])
 def test_it_ends_a_wait_that_it_came_just_before(wait: Callable[[], object]):
     began = monotonic()
-    with heeding(), interrupting_unnoticed(), pytest.raises(KeyboardInterrupt):
+    with sigint_guard(), interrupting_unnoticed(), pytest.raises(KeyboardInterrupt):
         wait()
     assert monotonic() - began < LONG_S
 
 
 def test_one_that_ends_what_only_asks_is_seen_by_what_follows():
-    with heeding(), noticing() as interrupts:
+    with sigint_guard(), noticing() as interrupts:
         with interrupting_unnoticed():
             interrupts.ask(wait_for_an_answer)
         assert interrupts.seen
@@ -93,7 +93,7 @@ def test_somebody_who_hears_of_signals_goes_on_hearing_of_them():
     try:
         os.set_blocking(told, False)
         signal.set_wakeup_fd(told)
-        with suppress(KeyboardInterrupt), heeding():
+        with suppress(KeyboardInterrupt), sigint_guard():
             signal.raise_signal(signal.SIGINT)
         assert signal.set_wakeup_fd(-1) == told
         assert os.read(hears, 8) == bytes([signal.SIGINT])
@@ -109,7 +109,7 @@ def open_files() -> int:
 def test_nothing_of_it_is_left_behind():
     handler, threads, files = signal.getsignal(signal.SIGURG), set(threading.enumerate()), open_files()
     for _ in range(20):
-        with suppress(KeyboardInterrupt), heeding():
+        with suppress(KeyboardInterrupt), sigint_guard():
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGURG) == handler
     assert set(threading.enumerate()) <= threads  # what other tests left behind may end meanwhile
@@ -121,7 +121,7 @@ def test_a_thread_that_is_not_the_main_one_runs_its_command_all_the_same():
     ran: list[bool] = []
 
     def run() -> None:
-        with heeding():
+        with sigint_guard():
             ran.append(True)
 
     thread = threading.Thread(target=run)

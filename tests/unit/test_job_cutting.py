@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.consume.bisection import (
-    Course,
+    BisectionState,
+    CannotBlameRecord,
     GiveUp,
-    NoWitness,
     Probe,
     Work,
     begin,
@@ -55,7 +55,7 @@ class Play:
             assert end > self.positions[of]
             self.positions[of] = end
 
-    def run(self, course: Course) -> NoWitness | None:
+    def run(self, course: BisectionState) -> CannotBlameRecord | None:
         while (step := plan_step(course)) is not None:
             self.steps += 1
             assert self.steps < 10_000
@@ -77,7 +77,7 @@ class Play:
                     self.commit({of: offset + 1})
                     self.letters.append((of, offset))
                     course = given_up(course)
-                case NoWitness():
+                case CannotBlameRecord():
                     return step
         return None
 
@@ -159,7 +159,7 @@ def test_a_record_without_others_waits_for_one_that_says_who_is_to_blame():
     play = Play(one, {(A, 7), (A, 9)}, lambda each: each[1] == 7)
     course = begin(one, 2)
     course = failed(course, one)
-    assert plan_step(course) == NoWitness(A, 7, 2, 0)
+    assert plan_step(course) == CannotBlameRecord(A, 7, 2, 0)
     assert play.run(extended(course, two)) is None
     assert (play.letters, play.done, play.positions) == ([(A, 7)], [(A, 9)], {A: 10})
 
@@ -168,7 +168,7 @@ def test_what_passes_as_there_is_nothing_in_it_says_nothing():
     spans = {A: Range(0, 4)}
     play = Play(spans, {(A, 2), (A, 3)}, lambda _: True)
     left = play.run(begin(spans, 1))
-    assert left == NoWitness(A, 2, 1, 1)
+    assert left == CannotBlameRecord(A, 2, 1, 1)
     assert play.letters == []
 
 

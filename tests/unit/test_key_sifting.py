@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from delta_log.delta.parquet import encode_parquet
-from delta_log.maintenance.compaction.remote_failure import Trouble
+from delta_log.maintenance.compaction.remote_failure import RemoteFailure
 from delta_log.maintenance.compaction.superseded import SiftOrder, gather, spread
 from delta_log.model.schema import FILE_SCHEMA
 from delta_log.model.topic_config import ParquetCodec
@@ -113,7 +113,7 @@ def test_keys_of_one_partition_are_shared_out_evenly():
     assert max(counts) < 2 * min(counts)
 
 
-def trouble(store: MemoryStore, file: DataFile) -> Trouble:
+def trouble(store: MemoryStore, file: DataFile) -> RemoteFailure:
     ((bucket, piece),) = spread(order(file, first=3, buckets=4), store=store)
     assert bucket == 3
     (told,) = gather(bucket, [piece]).troubles

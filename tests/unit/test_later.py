@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from delta_log.delta.checksums import seal
 from delta_log.delta.parquet import OpenFile
 from delta_log.fetch.deferred_plan import Promise, cut_steps, plan_later
-from delta_log.fetch.deferred_rows import FileRoom, Later
+from delta_log.fetch.deferred_rows import DeferredRows, OpenFileLimit
 from delta_log.fetch.fetch_result import NO_LIMIT, FetchLimits
 from delta_log.model.errors import Corruption
 from delta_log.model.schema import FILE_SCHEMA, RECORD_COLUMNS
@@ -36,7 +36,7 @@ def stored(offsets: list[int], per_group: int) -> MemoryStore:
     return store
 
 
-def loaded(later: Later) -> list[pa.RecordBatch]:
+def loaded(later: DeferredRows) -> list[pa.RecordBatch]:
     batches: list[pa.RecordBatch] = []
     while (step := later.take()) is not None:
         batches += step.load()
@@ -53,8 +53,8 @@ def offsets_of(batches: list[pa.RecordBatch]) -> list[int]:
     st.integers(0, 5000),
 )  # fmt: skip
 def test_a_promise_is_kept(offsets: list[int], per_group: int, start: int, end: int, records: int, size: int):
-    room = FileRoom(1)
-    later = Later(RECORD_COLUMNS, room)
+    room = OpenFileLimit(1)
+    later = DeferredRows(RECORD_COLUMNS, room)
     file = later.open(stored(offsets, per_group), "file")
     assert file is not None
     promises, full = plan_later(file.row_groups("offset", start, end), start, end, FetchLimits(records, size))
@@ -120,8 +120,8 @@ def test_steps_are_neither_tiny_nor_much_larger_than_they_must_be(sizes: list[in
         assert all(sum(p.size for p in step[:-1]) < MIB for step in steps[:-1])
 
 
-def begun(offsets: list[int], per_group: int, room: FileRoom) -> Later:
-    later = Later(RECORD_COLUMNS, room)
+def begun(offsets: list[int], per_group: int, room: OpenFileLimit) -> DeferredRows:
+    later = DeferredRows(RECORD_COLUMNS, room)
     file = later.open(stored(offsets, per_group), "file")
     assert file is not None
     found = [
@@ -133,7 +133,7 @@ def begun(offsets: list[int], per_group: int, room: FileRoom) -> Later:
 
 
 def test_a_file_is_open_until_its_last_step_is_done_whatever_the_order():
-    room = FileRoom(1)
+    room = OpenFileLimit(1)
     later = begun(list(range(30)), 10, room)
     steps = [later.take(), later.take(), later.take()]
     assert later.take() is None
@@ -142,7 +142,7 @@ def test_a_file_is_open_until_its_last_step_is_done_whatever_the_order():
 
 
 def test_what_is_closed_gives_only_what_was_taken_before():
-    room = FileRoom(1)
+    room = OpenFileLimit(1)
     later = begun(list(range(30)), 10, room)
     step = later.take()
     later.close()
@@ -155,7 +155,7 @@ def test_what_is_closed_gives_only_what_was_taken_before():
 
 
 def test_what_nobody_holds_any_more_is_closed():
-    room = FileRoom(1)
+    room = OpenFileLimit(1)
     later = begun(list(range(30)), 10, room)
     assert not room.take()
     del later
@@ -163,9 +163,9 @@ def test_what_nobody_holds_any_more_is_closed():
 
 
 def test_no_more_files_are_opened_than_there_is_room_for():
-    room = FileRoom(1)
+    room = OpenFileLimit(1)
     later = begun([1], 1, room)
-    other = Later(RECORD_COLUMNS, room)
+    other = DeferredRows(RECORD_COLUMNS, room)
     assert other.open(MemoryStore(), "file") is None
     later.close()
     with pytest.raises(FileNotFoundError):
@@ -175,7 +175,7 @@ def test_no_more_files_are_opened_than_there_is_room_for():
 
 def test_rows_that_are_not_those_of_the_footer_are_an_error(monkeypatch: pytest.MonkeyPatch):
     """Whatever a footer says and no page contradicts: the answer's head must not have lied."""
-    room = FileRoom(1)
+    room = OpenFileLimit(1)
     whole = OpenFile.read
 
     def fewer(file: OpenFile, *given: Any) -> pa.Table:

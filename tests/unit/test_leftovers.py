@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from delta_log.fetch.row_cache import Leftover, Leftovers
+from delta_log.fetch.row_cache import Leftover, RowCache
 
 
 def left(name: str, rows: int = 100) -> Leftover:
@@ -10,14 +10,14 @@ def left(name: str, rows: int = 100) -> Leftover:
 
 
 def test_what_is_kept_is_found_again_and_again():
-    leftovers = Leftovers(10_000)
+    leftovers = RowCache(10_000)
     leftovers.keep("a", left("file"))
     assert leftovers.find("a") == leftovers.find("a") == left("file")
     assert leftovers.find("b") is None
 
 
 def test_the_least_wanted_goes_first():
-    leftovers = Leftovers(1600)
+    leftovers = RowCache(1600)
     leftovers.keep("a", left("1"))
     leftovers.keep("b", left("2"))
     assert leftovers.find("a") is not None
@@ -28,7 +28,7 @@ def test_the_least_wanted_goes_first():
 
 
 def test_the_same_place_is_kept_once():
-    leftovers = Leftovers(1600)
+    leftovers = RowCache(1600)
     for name in "123":
         leftovers.keep("a", left(name))
     leftovers.keep("b", left("4"))
@@ -38,6 +38,6 @@ def test_the_same_place_is_kept_once():
 
 def test_a_slice_counts_with_all_that_it_keeps():
     whole = left("1", 1000).batches[0]
-    leftovers = Leftovers(7999)
+    leftovers = RowCache(7999)
     leftovers.keep("a", Leftover("1", [whole.slice(999)]))
     assert leftovers.find("a") is None

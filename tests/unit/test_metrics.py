@@ -18,7 +18,7 @@ from ingest_api.observe.exposition import Sheet
 from ingest_api.observe.metric_names import BUILD, JOURNAL_SECONDS, METRICS, REQUESTS
 from ingest_api.observe.readiness import reasons_not_ready
 from ingest_api.web.access_log import Access, AccessLog, as_record, open_access_log, readable
-from ingest_api.web.counters import Watch
+from ingest_api.web.counters import RequestCounters
 from ingest_api.web.request import Reply
 from tests.support.logs import Clock, eventually
 
@@ -26,7 +26,7 @@ SCOPE = {"method": "GET", "raw_path": b"/topics", "query_string": b"", "client":
 NOW = 1_800_000_000_000
 
 
-def answer(watch: Watch, status: int = 200, seconds: float = 0.001, **scope: object) -> None:
+def answer(watch: RequestCounters, status: int = 200, seconds: float = 0.001, **scope: object) -> None:
     watch.answered("list_topics", {**SCOPE, **scope}, Reply(status, b"[]"), b"id-1", seconds)
 
 
@@ -158,7 +158,7 @@ def test_what_is_overdue_is_what_retention_would_remove(files, log_start, retent
 
 class TestWatch:
     def test_requests_are_counted_by_route_and_status(self):
-        watch = Watch()
+        watch = RequestCounters()
         answer(watch)
         answer(watch)
         answer(watch, status=404, seconds=0.7)
@@ -169,7 +169,7 @@ class TestWatch:
         assert watch.routes["produce"].gone == 1
 
     def test_topics_beyond_the_bound_are_counted_as_one(self):
-        watch = Watch(most_topics=2)
+        watch = RequestCounters(most_topics=2)
         for topic in ("a", "b", "c", "d", "a"):
             watch.produced(topic, 1, 10)
         watch.consumed("d", 5, 50)
@@ -178,14 +178,14 @@ class TestWatch:
         assert (watch.other_topics.records_out, watch.other_topics.bytes_out) == (5, 50)
 
     def test_a_topic_that_is_gone_leaves_its_place_to_another(self):
-        watch = Watch(most_topics=1)
+        watch = RequestCounters(most_topics=1)
         watch.produced("a", 1, 10)
         watch.forget_topics(["a", "never-there"])
         watch.produced("b", 1, 10)
         assert list(watch.topics) == ["b"]
 
     def test_open_polls_are_those_that_have_not_ended_however_they_do(self):
-        watch = Watch()
+        watch = RequestCounters()
         with watch.polling, watch.polling:
             assert watch.polling.open == 2
         with pytest.raises(ZeroDivisionError), watch.polling:
@@ -196,11 +196,11 @@ class TestWatch:
 class TestAccessLog:
     def test_off_means_that_nothing_is_kept(self):
         assert open_access_log("off") is None
-        answer(Watch(access=None), status=500)
+        answer(RequestCounters(access=None), status=500)
 
     def test_errors_are_answers_from_400_on_and_what_took_longer_than_a_second(self, lines: Lines):
         access = AccessLog("errors")
-        watch = Watch(access=access)
+        watch = RequestCounters(access=access)
         answer(watch)
         answer(watch, status=399, seconds=1.0)
         answer(watch, status=400)
@@ -210,7 +210,7 @@ class TestAccessLog:
 
     def test_a_reader_that_asked_to_wait_was_not_slow(self, lines: Lines):
         access = AccessLog("errors")
-        watch = Watch(access=access)
+        watch = RequestCounters(access=access)
         answer(watch, seconds=30.0, query_string=b"offset=3&timeout=30000")
         stream = Reply(200, b"", b"text/event-stream")
         watch.answered("fetch", SCOPE, stream, b"id", 3000.0)
@@ -222,7 +222,7 @@ class TestAccessLog:
         access = AccessLog("all")
         access.start()
         try:
-            answer(Watch(access=access), query_string=b"a=b")
+            answer(RequestCounters(access=access), query_string=b"a=b")
             eventually(lambda: lines.records, "the line")
         finally:
             access.stop()
@@ -236,13 +236,13 @@ class TestAccessLog:
         access = AccessLog("all")
         access.start()
         for _ in range(500):
-            answer(Watch(access=access))
+            answer(RequestCounters(access=access))
         access.stop()
         assert len(lines.records) == 500
 
     def test_what_comes_too_fast_drops_the_oldest_and_is_counted(self, lines: Lines):
         access = AccessLog("all", room=3)
-        watch = Watch(access=access)
+        watch = RequestCounters(access=access)
         for status in (201, 202, 203, 204, 205):
             answer(watch, status=status)
         access.stop()

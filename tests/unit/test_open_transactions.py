@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_log.model.transaction_bounds import Bounds
-from delta_log.transactions.buffered_records import Held
+from delta_log.transactions.buffered_records import BufferedRecords
 from delta_log.transactions.open_transactions import OpenTransactions
 from delta_log.transactions.transaction import Transaction
 from delta_log.transactions.transaction_id import TransactionKey
@@ -19,7 +19,7 @@ STEPS = st.lists(
 
 def begin(name: str, epoch: int, now_ms: int, lasts_ms: int) -> Transaction:
     key = TransactionKey.fresh(name, epoch, now_ms, epoch)
-    return Transaction(key, now_ms + lasts_ms, Held(key, Bounds()))
+    return Transaction(key, now_ms + lasts_ms, BufferedRecords(key, Bounds()))
 
 
 @given(STEPS)

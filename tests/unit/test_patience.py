@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ingest_api.web.request_timeout import Patience
+from ingest_api.web.request_timeout import RequestTimeout
 from tests.support.loops import in_loop
 
 SHORT_S = 0.02
@@ -18,7 +18,7 @@ async def test_what_comes_in_time_is_given():
         await asyncio.sleep(0)
         return 7
 
-    patience = Patience(60)
+    patience = RequestTimeout(60)
     assert await patience.wait(quick()) == 7
 
 
@@ -28,7 +28,7 @@ async def test_an_error_that_comes_in_time_is_raised():
         raise ValueError
 
     with pytest.raises(ValueError):  # noqa: PT011 - it is ours
-        await Patience(60).wait(failing())
+        await RequestTimeout(60).wait(failing())
 
 
 @in_loop
@@ -42,7 +42,7 @@ async def test_what_does_not_come_is_given_up_on_and_cancelled():
             ended.set()
 
     with pytest.raises(TimeoutError):
-        await Patience(SHORT_S).wait(endless())
+        await RequestTimeout(SHORT_S).wait(endless())
     assert ended.is_set()
     task = asyncio.current_task()
     assert task is not None
@@ -51,7 +51,7 @@ async def test_what_does_not_come_is_given_up_on_and_cancelled():
 
 @in_loop
 async def test_each_has_the_same_time_and_its_own_deadline():
-    patience = Patience(0.1)
+    patience = RequestTimeout(0.1)
     loop = asyncio.get_running_loop()
 
     async def one(later: float) -> float:
@@ -66,7 +66,7 @@ async def test_each_has_the_same_time_and_its_own_deadline():
 
 @in_loop
 async def test_one_timer_serves_all_who_come_and_go():
-    patience = Patience(60)
+    patience = RequestTimeout(60)
     for _ in range(100):
         await patience.wait(asyncio.sleep(0))
     timers = [handle for handle in asyncio.get_running_loop()._scheduled if "_sweep" in repr(handle)]  # type: ignore[attr-defined]
@@ -75,7 +75,7 @@ async def test_one_timer_serves_all_who_come_and_go():
 
 @in_loop
 async def test_who_comes_after_everybody_left_has_a_deadline_too():
-    patience = Patience(SHORT_S)
+    patience = RequestTimeout(SHORT_S)
     await patience.wait(asyncio.sleep(0))
     await asyncio.sleep(3 * SHORT_S)
     with pytest.raises(TimeoutError):
@@ -84,7 +84,7 @@ async def test_who_comes_after_everybody_left_has_a_deadline_too():
 
 @in_loop
 async def test_a_cancellation_by_others_stays_one():
-    patience = Patience(60)
+    patience = RequestTimeout(60)
     task = asyncio.create_task(patience.wait(asyncio.Event().wait()))
     await asyncio.sleep(0)
     task.cancel()
@@ -94,7 +94,7 @@ async def test_a_cancellation_by_others_stays_one():
 
 @in_loop
 async def test_a_cancellation_by_others_at_the_deadline_stays_one():
-    patience, loop = Patience(60), asyncio.get_running_loop()
+    patience, loop = RequestTimeout(60), asyncio.get_running_loop()
     task = asyncio.create_task(patience.wait(asyncio.Event().wait()))
     await asyncio.sleep(0)
     patience._due[task] = loop.time()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from delta_log.runtime.gil import short_turns, with_pauses
+from delta_log.runtime.gil import short_turns, yield_gil
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def work(seconds: float) -> None:
 
 
 def test_the_pieces_come_as_they_are():
-    assert list(with_pauses(iter(range(5)))) == [0, 1, 2, 3, 4]
-    assert list(with_pauses([])) == []
+    assert list(yield_gil(iter(range(5)))) == [0, 1, 2, 3, 4]
+    assert list(yield_gil([])) == []
 
 
 def test_an_error_on_the_way_is_the_callers():
@@ -36,7 +36,7 @@ def test_an_error_on_the_way_is_the_callers():
         yield 1
         raise ValueError
 
-    paused = with_pauses(pieces())
+    paused = yield_gil(pieces())
     assert next(paused) == 1
     with pytest.raises(ValueError, match=r"^$"):
         next(paused)
@@ -45,7 +45,7 @@ def test_an_error_on_the_way_is_the_callers():
 @pytest.mark.usefixtures("no_switching")
 def test_who_waits_for_the_interpreter_gets_it_between_two_pieces():
     """Not at each of them: somebody who wakes up late finds the next pause. A busy machine may wake him later still."""
-    assert any(turns_of_another(with_pauses(range(1, 101))) > 50 for _ in range(20))
+    assert any(turns_of_another(yield_gil(range(1, 101))) > 50 for _ in range(20))
     assert turns_of_another(iter(range(1, 101))) < 50
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from delta_log.append.early_requests import MOST_PARKED, Parked, Parking
+from delta_log.append.early_requests import MOST_PARKED, EarlyRequests, Parked
 from delta_log.model.errors import OutOfOrderSequence, ProducerEpochTooHigh, SequenceReused, StaleProducerEpoch
 from delta_log.model.types import OffsetRange, ProducerStamp
 from delta_log.records.idempotence import (
@@ -328,7 +328,7 @@ def test_what_is_plainly_next_is_new_and_neither_a_repeat_nor_early(epoch: int, 
 
 def test_parking_has_four_places_for_a_producer_in_a_topic_and_wakes_those_that_may_go_on():
     producers, woken = Producers(), []
-    parking = Parking(producers)
+    parking = EarlyRequests(producers)
 
     def parked(sequence: int, topic: str = "t", name: str = "p") -> Parked:
         return Parked(topic, ProducerStamp(name, 0, sequence), lambda: woken.append((name, topic, sequence)))

@@ -6,7 +6,7 @@ import pytest
 from delta_log.journal.group_format import Frame, Place, checksum
 from delta_log.records.payload_kinds import ROWS
 from delta_log.records.row_codec import RowBlock, Run, encode_block, to_batches
-from delta_log.topics.partition_state import Chunk, Tail, Waiter, load_batches
+from delta_log.topics.partition_state import Chunk, PartitionState, Waiter, load_batches
 
 
 class Journal:
@@ -31,11 +31,11 @@ def chunk(base: int, count: int, journal: Journal | None = None, *, lost: bool =
     return Chunk(base, count, len(payload), frame, place, lost=lost)
 
 
-def tail_of(*chunks: Chunk, tabled: int = 0) -> Tail:
-    tail = Tail(0, tabled)
+def tail_of(*chunks: Chunk, tabled: int = 0) -> PartitionState:
+    tail = PartitionState(0, tabled)
     for each in chunks:
         tail.add(each)
-        tail.next = each.next_offset
+        tail.log_end_offset = each.next_offset
         tail.advance(each.next_offset)
     return tail
 
@@ -57,8 +57,14 @@ def offsets(batches: list[pa.RecordBatch]) -> list[int]:
 
 
 def test_a_new_tail_holds_nothing_beyond_the_table():
-    tail = Tail(3, 10)
-    assert (tail.start, tail.first, tail.tabled, tail.end, tail.next) == (3, 10, 10, 10, 10)
+    tail = PartitionState(3, 10)
+    assert (tail.log_start_offset, tail.first, tail.table_offset, tail.high_watermark, tail.log_end_offset) == (
+        3,
+        10,
+        10,
+        10,
+        10,
+    )
     assert tail.chunks_from(3, 100) == []
 
 
@@ -88,7 +94,7 @@ def test_what_is_not_durable_yet_is_not_given():
 
 
 def test_a_waiter_is_woken_once_and_only_when_its_offset_is_visible():
-    tail, woken = Tail(0, 5), list[int]()
+    tail, woken = PartitionState(0, 5), list[int]()
     assert tail.wait(Waiter(5, lambda: woken.append(5)))
     assert tail.wait(Waiter(8, lambda: woken.append(8)))
     assert not tail.wait(Waiter(4, lambda: woken.append(4)))
@@ -99,7 +105,7 @@ def test_a_waiter_is_woken_once_and_only_when_its_offset_is_visible():
 
 
 def test_who_stops_waiting_is_not_woken():
-    tail = Tail(0, 0)
+    tail = PartitionState(0, 0)
     waiters = [Waiter(0, lambda: None), Waiter(0, lambda: None)]
     for waiter in waiters:
         tail.wait(waiter)
@@ -123,7 +129,7 @@ def test_settled_chunks_are_one_in_arrow():
     tail = tail_of(*chunks)
     merged = tail.settle(chunks[:2], arrow_of(chunks[:2]), 5)
     assert merged is not None
-    assert (merged.base_offset, merged.next_offset, tail.tabled, tail.first) == (0, 5, 5, 0)
+    assert (merged.base_offset, merged.next_offset, tail.table_offset, tail.first) == (0, 5, 5, 0)
     assert bases(tail.chunks_from(4, 10)) == [0, 5]
     assert offsets(load_batches(tail.chunks_from(0, 10), Journal())) == list(range(9))
 
@@ -132,7 +138,7 @@ def test_chunks_that_are_settled_without_rows_leave_a_hole():
     chunks = [chunk(0, 3, lost=True), chunk(3, 2)]
     tail = tail_of(*chunks)
     assert tail.settle(chunks[:1], None, 3) is None
-    assert (tail.tabled, tail.first) == (3, 3)
+    assert (tail.table_offset, tail.first) == (3, 3)
     assert bases(tail.chunks_from(0, 10)) == [3]
 
 

@@ -8,14 +8,14 @@ import threading
 import pytest
 
 from ingest_api.web.shutdown import Closing
-from ingest_api.web.wakeups import Bell, wait_for_any
+from ingest_api.web.wakeups import LoopNotifier, wait_for_any
 from tests.support.loops import in_loop
 
 
 @in_loop
 async def test_the_loop_is_called_once_for_all_who_are_woken_together(monkeypatch: pytest.MonkeyPatch):
-    loop, bell = asyncio.get_running_loop(), Bell()
-    bell.hang()
+    loop, bell = asyncio.get_running_loop(), LoopNotifier()
+    bell.bind()
     calls: list[object] = []
     whole = loop.call_soon_threadsafe
 
@@ -28,7 +28,7 @@ async def test_the_loop_is_called_once_for_all_who_are_woken_together(monkeypatc
 
     def ring(numbers: range) -> None:
         for number in numbers:
-            bell.ring(lambda number=number: woken.append(number))
+            bell.notify(lambda number=number: woken.append(number))
 
     thread = threading.Thread(target=ring, args=(range(1000),))
     thread.start()
@@ -44,8 +44,8 @@ async def test_the_loop_is_called_once_for_all_who_are_woken_together(monkeypatc
 
 @in_loop
 async def test_no_wake_is_lost_however_many_threads_ring_while_the_loop_runs():
-    bell = Bell()
-    bell.hang()
+    bell = LoopNotifier()
+    bell.bind()
     woken: list[int] = []
     everybody = asyncio.Event()
 
@@ -54,7 +54,7 @@ async def test_no_wake_is_lost_however_many_threads_ring_while_the_loop_runs():
         if len(woken) == 4000:
             everybody.set()
 
-    threads = [threading.Thread(target=lambda: [bell.ring(wake) for _ in range(1000)]) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: [bell.notify(wake) for _ in range(1000)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     async with asyncio.timeout(20):

@@ -26,14 +26,14 @@ from delta_log.maintenance.compaction.by_key import (
     plan_key_compaction,
     plan_rewrites,
 )
-from delta_log.maintenance.compaction.remote_failure import Trouble
+from delta_log.maintenance.compaction.remote_failure import RemoteFailure
 from delta_log.maintenance.compaction.superseded import BUCKET_ENTRIES, SiftOrder, Verdict
 from delta_log.maintenance.compaction.survivors import SurvivorsAnswer, SurvivorsOrder
 from delta_log.model.errors import Corruption, LakelogError, PlanOutdated, TopicClosed
 from delta_log.model.offset_sets import OffsetSet
 from delta_log.model.topic_config import TopicConfig
 from delta_log.model.types import DataFile
-from delta_log.topics.job_context import TopicGround
+from delta_log.topics.job_context import TopicJobContext
 
 #: What one order sifts: enough that carrying it out is worth while, so little that all who are there have some.
 _ORDER_BYTES: Final = 32 * 1024 * 1024
@@ -81,7 +81,7 @@ class _Group:
 class Pass:
     """One partition's, on its way. For one thread."""
 
-    ground: TopicGround
+    ground: TopicJobContext
     plan: KeyCompactionPlan
     before: Marks
     config: TopicConfig
@@ -187,7 +187,7 @@ class Pass:
         if group.answer is not None:
             self.ground.delete(group.answer.files)
 
-    def _explain(self, trouble: Trouble) -> LakelogError:
+    def _explain(self, trouble: RemoteFailure) -> LakelogError:
         """A file that is missing has left the table, or is lost."""
         name = self.ground.live.name
         if trouble.what == "failed":
@@ -207,7 +207,7 @@ def _keeps_more(now: TopicConfig, before: TopicConfig) -> bool:
     )
 
 
-def plan_passes(ground: TopicGround, now_ms: int) -> list[Pass]:
+def plan_passes(ground: TopicJobContext, now_ms: int) -> list[Pass]:
     """Of the partitions on which a pass is worth it; none where the topic does not compact."""
     config, snapshot = ground.config, ground.table.snapshot
     if not config.compacts:
@@ -235,7 +235,7 @@ class Sifting:
     `workers` is how many can be at work at a time; each should have something to do.
     """
 
-    def __init__(self, ground: TopicGround, passes: Sequence[Pass], workers: int = 1) -> None:
+    def __init__(self, ground: TopicJobContext, passes: Sequence[Pass], workers: int = 1) -> None:
         self._ground = ground
         self._passes = passes
         self._firsts = [0]

@@ -9,7 +9,7 @@ import msgspec
 from delta_log.model.errors import Corruption
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class RemoteFailure(msgspec.Struct, frozen=True):
     """`path` is the file that was missing or damaged; where something else failed there is none."""
 
     what: Literal["missing", "damaged", "failed"]
@@ -17,11 +17,11 @@ class Trouble(msgspec.Struct, frozen=True):
     why: str
 
 
-def trouble_of(error: Exception) -> Trouble:
+def describe_failure(error: Exception) -> RemoteFailure:
     match error:
         case FileNotFoundError():
-            return Trouble("missing", str(error), "it is missing")
+            return RemoteFailure("missing", str(error), "it is missing")
         case Corruption():
-            return Trouble("damaged", error.file, error.why)
+            return RemoteFailure("damaged", error.file, error.why)
         case _:
-            return Trouble("failed", "", str(error))
+            return RemoteFailure("failed", "", str(error))

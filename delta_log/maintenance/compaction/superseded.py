@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from delta_log.delta.verified_read import read_rows_of
 from delta_log.maintenance.compaction.by_key import ENTRIES, find_replaced, leaving_offsets
-from delta_log.maintenance.compaction.remote_failure import Trouble, trouble_of
+from delta_log.maintenance.compaction.remote_failure import RemoteFailure, describe_failure
 from delta_log.model.errors import LakelogError
 from delta_log.model.murmur2 import hash_array
 from delta_log.model.offset_sets import Numbers
@@ -75,7 +75,7 @@ class Verdict:
 
     bucket: int
     leaving: bytes
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[RemoteFailure, ...]
 
     def offsets(self) -> Numbers:
         return np.frombuffer(self.leaving, np.int64)
@@ -88,7 +88,7 @@ def spread(order: SiftOrder, *, store: Store | None = None) -> Iterator[tuple[in
         for entries in _held_together(_entries(place, order)):
             yield from _in_buckets(entries, order)
     except (LakelogError, OSError) as error:
-        told = ENTRIES.with_metadata({_TROUBLE: msgspec.json.encode(trouble_of(error))})
+        told = ENTRIES.with_metadata({_TROUBLE: msgspec.json.encode(describe_failure(error))})
         yield order.first_bucket, _to_piece(told.empty_table())
 
 
@@ -101,10 +101,10 @@ def gather(bucket: int, pieces: Iterable[bytes]) -> Verdict:
     return Verdict(bucket, leaving_offsets(pa.concat_tables(tables)).tobytes(), ())
 
 
-def _told(schema: pa.Schema) -> Iterator[Trouble]:
+def _told(schema: pa.Schema) -> Iterator[RemoteFailure]:
     metadata: dict[bytes, bytes] = dict(schema.metadata or ())
     if _TROUBLE in metadata:
-        yield msgspec.json.decode(metadata[_TROUBLE], type=Trouble)
+        yield msgspec.json.decode(metadata[_TROUBLE], type=RemoteFailure)
 
 
 def _entries(store: Store, order: SiftOrder) -> Iterator[pa.Table]:

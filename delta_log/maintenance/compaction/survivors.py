@@ -19,7 +19,7 @@ import pyarrow as pa
 from delta_log.delta.file_commits import rewritten_name
 from delta_log.delta.parquet import encode_groups, regroup, time_bounds
 from delta_log.delta.verified_read import read_rows_of
-from delta_log.maintenance.compaction.remote_failure import Trouble, trouble_of
+from delta_log.maintenance.compaction.remote_failure import RemoteFailure, describe_failure
 from delta_log.model.errors import Corruption, LakelogError
 from delta_log.model.offset_sets import OffsetSet
 from delta_log.model.schema import FILE_SCHEMA
@@ -56,7 +56,7 @@ class SurvivorsAnswer:
     name: str
     begun_ms: int = 0
     files: tuple[DataFile, ...] = ()
-    trouble: Trouble | None = None
+    trouble: RemoteFailure | None = None
 
 
 def carry_out(
@@ -127,7 +127,7 @@ def _carry_out(order: SurvivorsOrder, store: Store, probe: Probe) -> SurvivorsAn
     except (LakelogError, OSError) as error:
         for file in files:
             _try_to_delete(store, f"{order.directory}/{file.path}")
-        return SurvivorsAnswer(order.name, begun_ms, trouble=trouble_of(error))
+        return SurvivorsAnswer(order.name, begun_ms, trouble=describe_failure(error))
     return SurvivorsAnswer(order.name, begun_ms, tuple(files))
 
 

@@ -21,7 +21,7 @@ from delta_log.model.types import DataFile
 from delta_log.operations.check.findings import Finding, damage
 from delta_log.records.payload_kinds import DECISION
 from delta_log.topics.partition_state import Chunk, PayloadReader, row_bytes
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 
 def check_connection(
@@ -57,7 +57,7 @@ def check_connection(
 
 
 def check_agreement(
-    live: Live, files: Sequence[DataFile], found: Sequence[FoundFrame], journal: PayloadReader
+    live: TopicState, files: Sequence[DataFile], found: Sequence[FoundFrame], journal: PayloadReader
 ) -> list[Finding]:
     """Compare, file by file, the rows that sound frames and the table both have."""
     findings: list[Finding] = []
@@ -82,7 +82,9 @@ def journaled(file: DataFile, found: Sequence[FoundFrame]) -> list[FoundFrame]:
     ]
 
 
-def journaled_rows(live: Live, found: Sequence[FoundFrame], journal: PayloadReader, first: int, last: int) -> pa.Table:
+def journaled_rows(
+    live: TopicState, found: Sequence[FoundFrame], journal: PayloadReader, first: int, last: int
+) -> pa.Table:
     """The rows of sound frames, as their table would have them, from an offset to another; each offset once."""
     chunks: list[Chunk] = []
     at = -1
@@ -96,7 +98,7 @@ def journaled_rows(live: Live, found: Sequence[FoundFrame], journal: PayloadRead
     return table.filter(pc.and_(pc.greater_equal(places, integer(first)), pc.less_equal(places, integer(last))))
 
 
-def _compare(live: Live, file: DataFile, both: Sequence[FoundFrame], journal: PayloadReader) -> list[Finding]:
+def _compare(live: TopicState, file: DataFile, both: Sequence[FoundFrame], journal: PayloadReader) -> list[Finding]:
     path = live.table.path(file.path)
     try:
         stored = read_file(live.table.store, path, live.rows.schema)

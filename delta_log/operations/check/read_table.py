@@ -18,7 +18,7 @@ from delta_log.root.root import read_topic_defaults
 from delta_log.runtime.clock import wall_clock_ms
 from delta_log.stores import Store
 from delta_log.topics.catalog import TOPICS, Catalog
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class TableLook:
     name: str
     directory: str
     verdict: LogVerdict
-    live: Live | None
+    live: TopicState | None
     why: str
 
     @property
@@ -56,7 +56,7 @@ class TableLook:
     def lost(self) -> list[LostRange]:
         return read_lost(self.verdict.snapshot.configuration)
 
-    def files(self, live: Live) -> list[DataFile]:
+    def files(self, live: TopicState) -> list[DataFile]:
         """All live files, in order."""
         return sorted(live.table.snapshot.all_files(), key=lambda file: (file.partition, file.base_offset))
 
@@ -77,7 +77,7 @@ def look_at_table(store: Store, name: str) -> TableLook:
     return look
 
 
-def open_live(store: Store, name: str) -> Live | None:
+def open_live(store: Store, name: str) -> TopicState | None:
     """A table as a server opens it, by somebody who commits to it as jobs do."""
     return open_catalog(store).find(name)
 

@@ -20,7 +20,7 @@ from delta_log.operations.check.journal_vs_table import check_agreement, check_c
 from delta_log.operations.check.read_journal import JournalLook
 from delta_log.operations.check.read_table import TableLook, look_at_table
 from delta_log.stores import Store
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 _NO_WRITER: Final = 1 << 62
 
@@ -67,7 +67,7 @@ def _why_closed(look: TableLook) -> Finding:
     return damage(look.directory, look.why or "it was not made by lakelog")
 
 
-def _check_owner(store: Store, look: TableLook, live: Live) -> list[Finding]:
+def _check_owner(store: Store, look: TableLook, live: TopicState) -> list[Finding]:
     findings: list[Finding] = []
     try:
         check_protocol(look.name, look.verdict.snapshot.protocol, owned=True)
@@ -79,7 +79,9 @@ def _check_owner(store: Store, look: TableLook, live: Live) -> list[Finding]:
     return findings
 
 
-def _check_content(store: Store, look: TableLook, live: Live, journal: JournalLook, counts: Counts) -> list[Finding]:
+def _check_content(
+    store: Store, look: TableLook, live: TopicState, journal: JournalLook, counts: Counts
+) -> list[Finding]:
     files = look.files(live)
     counts.files += len(files)
     counts.records += sum(file.count for file in files)
@@ -95,7 +97,7 @@ def _check_content(store: Store, look: TableLook, live: Live, journal: JournalLo
     return findings + check_agreement(live, files, frames, journal)
 
 
-def _check_chains(look: TableLook, live: Live) -> list[Finding]:
+def _check_chains(look: TableLook, live: TopicState) -> list[Finding]:
     snapshot = live.table.snapshot
     findings: list[Finding] = []
     for index in range(live.partitions):
@@ -115,7 +117,7 @@ def _check_chains(look: TableLook, live: Live) -> list[Finding]:
     ]
 
 
-def _check_files(store: Store, look: TableLook, live: Live, files: Sequence[DataFile]) -> list[Finding]:
+def _check_files(store: Store, look: TableLook, live: TopicState, files: Sequence[DataFile]) -> list[Finding]:
     findings: list[Finding] = []
     for file in files:
         answer = audit_files(
@@ -136,13 +138,13 @@ def _check_files(store: Store, look: TableLook, live: Live, files: Sequence[Data
     return findings
 
 
-def _is_dense(live: Live, file: DataFile, lost: Sequence[LostRange]) -> bool:
+def _is_dense(live: TopicState, file: DataFile, lost: Sequence[LostRange]) -> bool:
     if live.internal or file.base_offset < live.table.snapshot.clean(file.partition):
         return False
     return not count_within(lost, file.partition, file.base_offset, file.last_offset)
 
 
-def _check_leftovers(store: Store, look: TableLook, live: Live, journal: JournalLook) -> list[Finding]:
+def _check_leftovers(store: Store, look: TableLook, live: TopicState, journal: JournalLook) -> list[Finding]:
     """Files that no commit names: left by a crash or a job; or the only trace of a commit that is gone."""
     snapshot, now_ms = live.table.snapshot, store.now_ms()
     journaled = [item.frame for item in journal.of(look.name, live.id) if item.sound]
@@ -170,5 +172,5 @@ def _newest_writer(store: Store) -> int:
     return max((int(stem) for stem in stems if stem.isdecimal()), default=_NO_WRITER)
 
 
-def _in_table(live: Live, path: str) -> str:
+def _in_table(live: TopicState, path: str) -> str:
     return live.table.path(path) if path else live.table.directory

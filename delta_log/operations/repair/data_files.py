@@ -21,7 +21,7 @@ from delta_log.model.types import DataFile
 from delta_log.operations.check.journal_vs_table import journaled_rows
 from delta_log.operations.repair.actions import GiveUp
 from delta_log.topics.partition_state import PayloadReader
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 _EVERYTHING: Final = 1 << 62
 
@@ -43,7 +43,7 @@ class Survey:
         return pa.concat_tables(self.readable).sort_by(order).combine_chunks() if self.readable else None
 
 
-def survey_file(live: Live, file: DataFile, found: Sequence[FoundFrame], journal: PayloadReader) -> Survey:
+def survey_file(live: TopicState, file: DataFile, found: Sequence[FoundFrame], journal: PayloadReader) -> Survey:
     """Try every row group by itself, and ask the journal for what is in none."""
     survey = _survey_groups(live, file)
     if not survey.unreadable:
@@ -64,7 +64,9 @@ def survey_file(live: Live, file: DataFile, found: Sequence[FoundFrame], journal
     return survey
 
 
-def restored_rows(live: Live, file: DataFile, found: Sequence[FoundFrame], journal: PayloadReader) -> pa.Table | None:
+def restored_rows(
+    live: TopicState, file: DataFile, found: Sequence[FoundFrame], journal: PayloadReader
+) -> pa.Table | None:
     """The rows of a damaged file; None unless they are all there, and as its table says."""
     survey = survey_file(live, file, found, journal)
     rows = survey.rows(live.rows.order)
@@ -79,7 +81,7 @@ def restored_rows(live: Live, file: DataFile, found: Sequence[FoundFrame], journ
     return rows
 
 
-def absent_ranges(live: Live, survey: Survey) -> list[LostRange]:
+def absent_ranges(live: TopicState, survey: Survey) -> list[LostRange]:
     """Offsets between those of a topic's file that it never had; where records may leave by key, that is no loss."""
     file = survey.file
     if live.internal or file.base_offset < live.table.snapshot.clean(file.partition):
@@ -90,7 +92,7 @@ def absent_ranges(live: Live, survey: Survey) -> list[LostRange]:
     return subtract(LostRange(file.partition, file.base_offset, file.last_offset), [*known, *survey.unreadable])
 
 
-def _survey_groups(live: Live, file: DataFile) -> Survey:
+def _survey_groups(live: TopicState, file: DataFile) -> Survey:
     survey, partition = Survey(file), max(file.partition, 0)
     try:
         with closing(OpenFile(live.table.store, live.table.path(file.path))) as opened:
@@ -117,7 +119,9 @@ def _near(found: Sequence[FoundFrame], partition: int, first: int, last: int) ->
     ]
 
 
-def _journaled(live: Live, frames: Sequence[FoundFrame], journal: PayloadReader, lost: LostRange) -> pa.Table | None:
+def _journaled(
+    live: TopicState, frames: Sequence[FoundFrame], journal: PayloadReader, lost: LostRange
+) -> pa.Table | None:
     try:
         return journaled_rows(live, frames, journal, lost.first, lost.last)
     except LakelogError:
@@ -125,7 +129,7 @@ def _journaled(live: Live, frames: Sequence[FoundFrame], journal: PayloadReader,
 
 
 def plan_give_up(
-    live: Live,
+    live: TopicState,
     wanted: LostRange,
     surveys: Sequence[Survey],
     restorable: Sequence[DataFile],
@@ -165,7 +169,7 @@ def unreadable_ranges(surveys: Sequence[Survey]) -> list[LostRange]:
     return merge_ranges(lost for survey in surveys for lost in survey.unreadable)
 
 
-def _check_unreadable(live: Live, wanted: LostRange, survey: Survey) -> None:
+def _check_unreadable(live: TopicState, wanted: LostRange, survey: Survey) -> None:
     where = f"{live.name}-{wanted.partition}"
     for rows in survey.readable:
         places = rows.column(live.rows.order).to_pylist()

@@ -37,7 +37,7 @@ from delta_log.operations.repair.journal import plan_settling
 from delta_log.operations.repair.log_entries import Evidence, decide_empty_entry
 from delta_log.root.root import Root, has_owners
 from delta_log.stores import Store
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _is_there(store: Store, directory: str, file: DataFile) -> bool:
 
 def _file_cures(
     look: TableLook,
-    live: Live,
+    live: TopicState,
     journal: JournalLook,
     findings: Sequence[Finding],
     asked: Sequence[Asked],
@@ -168,7 +168,7 @@ def _file_cures(
 
 
 def _give_up(
-    look: TableLook, live: Live, wanted: LostRange, journal: JournalLook, restorable: Sequence[DataFile]
+    look: TableLook, live: TopicState, wanted: LostRange, journal: JournalLook, restorable: Sequence[DataFile]
 ) -> GiveUp | None:
     files = [
         file

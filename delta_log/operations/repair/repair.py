@@ -49,7 +49,7 @@ from delta_log.root.root import Root, as_root, claim_epoch, open_root, read_topi
 from delta_log.root.takeover import take_over
 from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.stores import Store
-from delta_log.topics.topic_state import Live
+from delta_log.topics.topic_state import TopicState
 
 #: What one round mends lets the next one see more: entries, then files, then the journal.
 _ROUNDS: Final = 5
@@ -253,7 +253,7 @@ def _give_up(store: Store, cure: GiveUp, at: Probe) -> None:
     live.table.commit(Kind.CONFIG, plan)
 
 
-def _rest(live: Live, file: DataFile, journal: JournalLook) -> DataFile | None:
+def _rest(live: TopicState, file: DataFile, journal: JournalLook) -> DataFile | None:
     """A new file of what can be read of one."""
     rows = survey_file(live, file, journal.of(live.name, live.id), journal).rows(live.rows.order)
     if rows is None:
@@ -262,7 +262,7 @@ def _rest(live: Live, file: DataFile, journal: JournalLook) -> DataFile | None:
     return write_rows(live.table, rows, file.partition, live.config.parquet_codec, low, high, file.modified_ms)
 
 
-def _opened(store: Store, table: str) -> Live:
+def _opened(store: Store, table: str) -> TopicState:
     live = open_live(store, table)
     if live is None:
         raise Corruption(table, "it is gone")

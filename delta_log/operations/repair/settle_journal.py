@@ -6,7 +6,7 @@ from delta_log.model.errors import TopicClosed
 from delta_log.operations.repair.actions import SettleJournal
 from delta_log.root.root import Root, read_topic_defaults
 from delta_log.runtime.syscalls import Probe
-from delta_log.startup.open import Settings, own, start, stop
+from delta_log.startup.open import Settings, start, stop, take_ownership
 
 
 def settle_journal(place: Root, cure: SettleJournal, probe: Probe) -> None:
@@ -22,7 +22,7 @@ def settle_journal(place: Root, cure: SettleJournal, probe: Probe) -> None:
         for name in sorted({doubt.table for doubt in cure.doubts}):
             live = running.catalog.find(name)
             if live is not None:
-                own(running, live)
+                take_ownership(running, live)
                 probe("repair.table_settled")
         stopped = True
     finally:

@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from delta_log import Begun
+from delta_log import PartialFetch
 from delta_log.model.errors import OutcomeUnknown
 
 #: Steps that are decoded at once, while one more is sent: the two cores that most have, and one to go on with.
@@ -22,7 +22,7 @@ Batches = list[pa.RecordBatch]
 class Ahead:
     """One answer's. Used by the loop alone."""
 
-    def __init__(self, begun: Begun, threads: Executor, patience_s: float) -> None:
+    def __init__(self, begun: PartialFetch, threads: Executor, patience_s: float) -> None:
         self._later = begun.later
         self._ready = begun.first.batches
         self._threads = threads
@@ -75,7 +75,7 @@ class Ahead:
             self._loading.append(loading)
 
 
-def held_at_once(begun: Begun) -> int:
+def held_at_once(begun: PartialFetch) -> int:
     """What an answer takes in memory at most."""
     return begun.held(_AT_ONCE + 1)
 

@@ -15,7 +15,7 @@ from ingest_api.routes.groups.instance_shapes import (
 )
 from ingest_api.routes.groups.instances import told
 from ingest_api.routes.topics.shapes import answers
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.json_bodies import read_json
 from ingest_api.web.negotiation import plain_media_type
@@ -26,7 +26,7 @@ from ingest_api.web.route_spec import Operation
 class DeadLetters:
     """The route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
         self._in_time = InTime(tier)
 

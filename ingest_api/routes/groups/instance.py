@@ -12,11 +12,11 @@ from typing import Final, NamedTuple, TypeVar
 
 from delta_log.model.errors import OutcomeUnknown
 from delta_log.model.quoting import quoted
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.parameters import Flag, Parameter, Whole, parse_value
 from ingest_api.web.request import Call, Header
-from ingest_api.web.request_timeout import Patience
+from ingest_api.web.request_timeout import RequestTimeout
 from ingest_api.web.route_spec import Operation
 
 T = TypeVar("T")
@@ -65,8 +65,8 @@ class Asked(NamedTuple):
 class InTime:
     """Waits for the groups as long as a request may take, however sick the disk is: then the outcome is unknown."""
 
-    def __init__(self, tier: Tier) -> None:
-        self._patience = Patience(tier.settings.request_timeout_ms / 1000)
+    def __init__(self, tier: ServerContext) -> None:
+        self._patience = RequestTimeout(tier.settings.request_timeout_ms / 1000)
 
     async def __call__(self, asked: Awaitable[T]) -> T:
         try:
@@ -87,7 +87,7 @@ class InTime:
         return OutcomeUnknown("the request", f"it took more than {seconds:g} s")
 
 
-def who_asks(tier: Tier, call: Call) -> Asked:
+def who_asks(tier: ServerContext, call: Call) -> Asked:
     """What each of the routes does first."""
     group, member_id = call.path["group"], call.path["instance"]
     tier.groups.heard(group, member_id)
@@ -113,7 +113,7 @@ def of_instance(declared: Operation) -> Operation:
         path=INSTANCE + declared.path,
         answers=answers,
         parameters=(*declared.parameters, GENERATION, RECEIVED),
-        refuses=(404, 409),
+        error_statuses=(404, 409),
     )
 
 

@@ -34,13 +34,13 @@ from ingest_api.routes.groups.instance_shapes import (
     takes,
 )
 from ingest_api.routes.topics.shapes import answers
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.forwarded import address_of
 from ingest_api.web.json_bodies import read_json, read_json_or
 from ingest_api.web.negotiation import plain_media_type
 from ingest_api.web.parameters import Flag, Parameter
 from ingest_api.web.request import Call, Reply, json_reply
-from ingest_api.web.route_spec import Operation, Says
+from ingest_api.web.route_spec import Operation, ResponseSpec
 
 FOR_GOOD: Final = Parameter(
     "for_good", Flag(), "Of a static member: it does not come back, so others have its partitions at once.",
@@ -66,7 +66,7 @@ _OUR_CLIENT: Final = re.compile(r" lakelog/[0-9A-Za-z.+]+$")
 class Instances:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
         self._in_time = InTime(tier)
 
@@ -158,15 +158,15 @@ class Instances:
         created = answers(InstanceView, "The instance, and where it is.")
         return Operation(
             "POST", "/consumers/{group}", "create_consumer", "Create a consumer instance", self.create, "consumers",
-            (Says(200, created.doc, created.content, SAYS_GENERATION),),
-            body=takes(_OPTIONS, required=False, doc="Options, under Kafka's names."), refuses=(409,),
+            (ResponseSpec(200, created.doc, created.content, SAYS_GENERATION),),
+            body=takes(_OPTIONS, required=False, doc="Options, under Kafka's names."), error_statuses=(409,),
         )  # fmt: skip
 
     def _life(self) -> tuple[Operation, ...]:
         return (
             Operation(
                 "DELETE", "", "delete_consumer", "Delete a consumer instance", self.delete, "consumers",
-                (Says(204, "It is gone, and others have its partitions; a static member may come back."),),
+                (ResponseSpec(204, "It is gone, and others have its partitions; a static member may come back."),),
                 (FOR_GOOD, FAILED, DONE),
             ),
             Operation(
@@ -183,7 +183,8 @@ class Instances:
         return (
             Operation(
                 "POST", subscription, "subscribe", "Subscribe with the group", self.subscribe, "consumers",
-                (Says(204, "It is subscribed to these, and to nothing else."),), body=takes(SubscriptionRequest),
+                (ResponseSpec(204, "It is subscribed to these, and to nothing else."),),
+                body=takes(SubscriptionRequest),
             ),
             Operation(
                 "GET", subscription, "get_subscription", "What an instance is subscribed to", self.subscription,
@@ -191,11 +192,11 @@ class Instances:
             ),
             Operation(
                 "DELETE", subscription, "unsubscribe", "Unsubscribe", self.unsubscribe, "consumers",
-                (Says(204, "It reads nothing: no topics, no pattern, no assignment."),),
+                (ResponseSpec(204, "It reads nothing: no topics, no pattern, no assignment."),),
             ),
             Operation(
                 "POST", assignments, "assign", "Read partitions of one's own choice", self.assign, "consumers",
-                (Says(204, "It reads these, whoever else does, and nothing else."),), body=takes(PartitionRefs),
+                (ResponseSpec(204, "It reads these, whoever else does, and nothing else."),), body=takes(PartitionRefs),
             ),
             Operation(
                 "GET", assignments, "get_assignments", "What an instance may read", self.assignments, "consumers",

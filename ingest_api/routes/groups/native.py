@@ -23,17 +23,17 @@ from ingest_api.routes.groups.native_shapes import (
     show_summary,
 )
 from ingest_api.routes.topics.shapes import answers, takes
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.json_bodies import read_json
 from ingest_api.web.negotiation import plain_media_type
 from ingest_api.web.request import Call, Reply, json_reply
-from ingest_api.web.route_spec import Operation, Says
+from ingest_api.web.route_spec import Operation, ResponseSpec
 
 
 class _Groups:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
         self._offsets = LogOffsets(tier.log)
 
@@ -83,7 +83,7 @@ class _Groups:
         return (await self._tier.in_time(self._tier.groups.describe(call.path["group"]))).reply
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
     of = _Groups(tier)
     group, offsets = "/groups/{group}", "/groups/{group}/offsets"
@@ -95,28 +95,28 @@ def operations(tier: Tier) -> list[Operation]:
         Operation(
             "GET", group, "describe_group", "Describe a group", of.describe, "groups",
             (answers(GroupView, "Its members, and how far it is in each partition that it reads or has read."),),
-            refuses=(404,), reads=True,
+            error_statuses=(404,), reads=True,
         ),
         Operation(
             "DELETE", group, "delete_group", "Delete a group", of.delete, "groups",
-            (Says(204, "The group and its offsets are gone."),), refuses=(404, 409),
+            (ResponseSpec(204, "The group and its offsets are gone."),), error_statuses=(404, 409),
             doc="Refused while it has members.",
         ),
         Operation(
             "GET", offsets, "get_group_offsets", "What a group has committed", of.offsets, "groups",
-            (answers(CommittedList, "Every partition of which something is committed."),), refuses=(404,),
+            (answers(CommittedList, "Every partition of which something is committed."),), error_statuses=(404,),
             reads=True,
         ),
         Operation(
             "PUT", offsets, "put_group_offsets", "Set offsets of a group", of.put_offsets, "groups",
-            (Says(204, "All of them are stored."),), body=takes(PutOffsets), refuses=(404, 409),
+            (ResponseSpec(204, "All of them are stored."),), body=takes(PutOffsets), error_statuses=(404, 409),
             doc="All or none, as they are given, and inside the log; other partitions stay as they are. A group that is"
             " not there comes to be. Refused while members read.",
         ),
         Operation(
             "POST", f"{offsets}:reset", "reset_group_offsets", "Reset offsets of a group", of.reset, "groups",
             (answers(ResetView, "Each partition, before and after; with `dry_run` nothing is stored."),),
-            body=takes(ResetRequest), refuses=(404, 409),
+            body=takes(ResetRequest), error_statuses=(404, 409),
             doc="All or none. What lies outside of the log is moved to its nearer end; a time behind the last record is"
             " the end. Refused while members read.",
         ),

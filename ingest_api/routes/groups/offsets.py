@@ -32,13 +32,13 @@ from ingest_api.routes.groups.instance_shapes import (
 )
 from ingest_api.routes.groups.instances import done, told
 from ingest_api.routes.topics.shapes import answers
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.json_bodies import read_json, read_json_or
 from ingest_api.web.negotiation import plain_media_type
 from ingest_api.web.parameters import Kind, Parameter, Text, decode_percent, parse_value
 from ingest_api.web.request import Call, Reply
-from ingest_api.web.route_spec import PATH_KINDS, Operation, Says
+from ingest_api.web.route_spec import PATH_KINDS, Operation, ResponseSpec
 
 ILLEGAL_STATE: Final = 40903
 NOTHING_COMMITTED: Final = -1
@@ -70,7 +70,7 @@ OF_PARTITION: Final = Parameter(
 class InstanceOffsets:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
         self._in_time = InTime(tier)
 
@@ -136,7 +136,7 @@ class InstanceOffsets:
         return (
             Operation(
                 "POST", offsets, "commit_offsets", "Commit offsets", self.commit, "consumers",
-                (Says(204, "They are stored."),), (KEEP,), body=takes(CommitRequest, required=False),
+                (ResponseSpec(204, "They are stored."),), (KEEP,), body=takes(CommitRequest, required=False),
                 doc="Without a body, or with `{}`, exactly what was delivered is committed, and nothing is lowered. An"
                 " `offset` is that of the last record that was processed, so one more is stored; a `next_offset` is"
                 " stored as it is. All or none.",
@@ -150,7 +150,7 @@ class InstanceOffsets:
         )  # fmt: skip
 
     def _positions(self) -> tuple[Operation, ...]:
-        positions, moved = "/positions", (Says(204, "The next records that it is given are those."),)
+        positions, moved = "/positions", (ResponseSpec(204, "The next records that it is given are those."),)
         return (
             Operation(
                 "POST", positions, "seek", "Read on elsewhere", self.seek, "consumers", moved,

@@ -27,13 +27,13 @@ from ingest_api.routes.groups.instance import (
 from ingest_api.routes.groups.instance_shapes import BinaryRecord, JsonRecord
 from ingest_api.routes.groups.poll_formats import PolledWriter, choose_format, open_polled_writer
 from ingest_api.routes.records.fetch_plan import DECODE, MIB, MOST_WAIT_MS
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.negotiation import Format
 from ingest_api.web.parameters import Clamped, Parameter, Text
 from ingest_api.web.read_budget import Loan
 from ingest_api.web.request import Call, Piece, Reply
-from ingest_api.web.route_spec import Content, Operation, Says
+from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 from ingest_api.web.wakeups import disconnected
 
 ANSWER: Final = "Lakelog-Answer"
@@ -65,7 +65,7 @@ POLL: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class ReadBudget:
     """A poll's room for records: bytes are lent by the room of all readers."""
 
     records: int
@@ -79,7 +79,7 @@ class Lent:
 
 
 @dataclass(slots=True, eq=False)
-class Giving:
+class PendingPollResponse:
     """One answer on its way. What was not given whole is taken back, so that it is given again.
 
     `leaving` is done once the client is gone, `given` once nothing is to be taken back any more.
@@ -120,10 +120,10 @@ class Giving:
 class Records:
     """The route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
         self._in_time = InTime(tier)
-        self._giving: dict[tuple[str, str], Giving] = {}
+        self._giving: dict[tuple[str, str], PendingPollResponse] = {}
 
     async def __call__(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
@@ -141,7 +141,7 @@ class Records:
             self._give_up(who)
             wait_ms = self._wait_ms(query["timeout"], options)
             command = self._command(who, query, wait_ms, done_by(call))
-            polled = await self._poll(who.group, command, wait_ms, Lent(query["max_records"], loan), leaving)
+            polled = await self._poll(who.group, command, wait_ms, ReadBudget(query["max_records"], loan), leaving)
         except BaseException:
             loan.end()
             leaving.cancel()
@@ -156,7 +156,9 @@ class Records:
         until_ms, paused = self._tier.groups.now_ms + wait_ms, parse_paused(query["paused"])
         return Poll(who.member_id, until_ms, who.generation, who.received, paused, query["keep"], done)
 
-    async def _poll(self, group: str, command: Poll, wait_ms: int, room: Lent, leaving: asyncio.Future[None]) -> Polled:
+    async def _poll(
+        self, group: str, command: Poll, wait_ms: int, room: ReadBudget, leaving: asyncio.Future[None]
+    ) -> Polled:
         tier = self._tier
         with tier.watch.polling:
             polling = tier.groups.poll(group, command, room, (leaving, tier.closing))
@@ -171,7 +173,9 @@ class Records:
     ) -> Reply:
         """What the client did not live to see is not given: it is answered as if there were nothing."""
         group, member_id = who.group, who.member_id
-        giving = Giving(lambda: self._tier.groups.answer_lost(group, member_id, polled.answer), loan, leaving)
+        giving = PendingPollResponse(
+            lambda: self._tier.groups.answer_lost(group, member_id, polled.answer), loan, leaving
+        )
         records = () if leaving.done() else polled.records
         try:
             body, content_type = self._show(giving, records, media, decode)
@@ -188,7 +192,7 @@ class Records:
         return Reply(200, body, content_type, headers, self._watch_over(who, giving))
 
     def _show(
-        self, giving: Giving, records: Sequence[Fetched], media: Format, decode: Decode
+        self, giving: PendingPollResponse, records: Sequence[Fetched], media: Format, decode: Decode
     ) -> tuple[bytes | AsyncGenerator[Piece], bytes]:
         writer = open_polled_writer(media, list(dict.fromkeys(each.topic for each in records)), decode)
         sizes = [each.size for each in records]
@@ -201,7 +205,7 @@ class Records:
         giving.given = not giving.leaving.done()
         return body, writer.content_type
 
-    def _watch_over(self, who: Asked, giving: Giving) -> Callable[[], None]:
+    def _watch_over(self, who: Asked, giving: PendingPollResponse) -> Callable[[], None]:
         """Know of an answer while it is on its way."""
         key = who.group, who.member_id
         if giving.given:
@@ -239,8 +243,12 @@ class Records:
         }
         declared = Operation(
             "GET", "/records", "poll", "Poll for records", self, "consumers",
-            (Says(200, "Records as soon as there is one, each partition's in order; none when the time is over.",
-                  Content(formats), says),),
+            (
+                ResponseSpec(
+                    200, "Records as soon as there is one, each partition's in order; none when the time is over.",
+                    Content(formats), says,
+                ),
+            ),
             (*POLL, DONE),
             doc="What the last poll gave counts as processed, and with auto.commit.enable it is committed now and then."
             " An answer that was not sent whole is given again.",

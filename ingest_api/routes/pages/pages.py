@@ -14,7 +14,7 @@ import msgspec
 
 from ingest_api.web.openapi import document
 from ingest_api.web.request import JSON, Call, Header, Reply
-from ingest_api.web.route_spec import Content, Operation, Says
+from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 
 VERSION: Final = "2.0"
 _FILES: Final = Path(__file__).parent / "page"
@@ -63,11 +63,16 @@ def operations(others: Sequence[Operation]) -> list[Operation]:
     own = [
         Operation(
             "GET", "/openapi.json", "openapi", "All routes, as an OpenAPI document", openapi, "operations",
-            (Says(200, "The document.", Content({"application/json": {"type": "object"}}), _NOT_KEPT),), reads=True,
+            (ResponseSpec(200, "The document.", Content({"application/json": {"type": "object"}}), _NOT_KEPT),),
+            reads=True,
         ),
         Operation(
             "GET", "/docs", "docs", "All routes, as a page", page, "operations",
-            (Says(200, "The page, which loads nothing from elsewhere.", Content({"text/html": _TEXT}), _GUARDED),),
+            (
+                ResponseSpec(
+                    200, "The page, which loads nothing from elsewhere.", Content({"text/html": _TEXT}), _GUARDED
+                ),
+            ),
             reads=True,
         ),
         _of_page("/docs/page.js", "docs_script", _file("page.js", b"text/javascript; charset=utf-8")),

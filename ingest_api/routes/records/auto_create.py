@@ -13,11 +13,11 @@ from delta_log.model.topic_config import TopicConfig
 from delta_log.records.prepare import prepare_arrow, prepare_records
 from delta_log.records.validation import Rules
 from ingest_api.config.settings import ServerSettings
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 
 
 async def make_topic_for(
-    tier: Tier, topic: str, given: Sequence[Record] | pa.Table, stamp: ProducerStamp | None
+    tier: ServerContext, topic: str, given: Sequence[Record] | pa.Table, stamp: ProducerStamp | None
 ) -> None:
     """A topic that is not there; what it could not take is refused before it is made."""
     await tier.in_thread(check_for_new_topic, tier.settings, topic, given, stamp)

@@ -15,7 +15,7 @@ from delta_log import Log
 from delta_log.model.types import DataFile
 from ingest_api.routes.topics.shapes import answers
 from ingest_api.routes.topics.topics import find_partition
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.negotiation import plain_media_type
 from ingest_api.web.parameters import Clamped, Parameter, Whole
 from ingest_api.web.request import Call, Reply, json_reply
@@ -47,7 +47,7 @@ class BatchesView(msgspec.Struct):
     batches: list[BatchView]
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The route of this module."""
 
     async def list_batches(call: Call) -> Reply:
@@ -60,7 +60,7 @@ def operations(tier: Tier) -> list[Operation]:
             "GET", "/topics/{topic}/partitions/{partition}/batches", "list_batches", "List the batches of a partition",
             list_batches, "topics",
             (answers(BatchesView, "The files of its table in the order of their offsets; not what is newer than it."),),
-            PARAMETERS, refuses=(404,), reads=True,
+            PARAMETERS, error_statuses=(404,), reads=True,
         ),
     ]  # fmt: skip
 

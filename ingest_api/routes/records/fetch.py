@@ -6,18 +6,18 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import ExitStack
 from typing import Any, Final
 
-from delta_log import Begun, TopicInfo
+from delta_log import PartialFetch, TopicInfo
 from ingest_api.formats.encode import Writer, open_writer
 from ingest_api.formats.encode.prefetch import Ahead, held_at_once
 from ingest_api.formats.encode.streaming import stream_ahead, stream_pieces
 from ingest_api.routes.records.fetch_plan import ONE_PARTITION, cache_headers, check_start, is_known, offset_headers
 from ingest_api.routes.records.follow import Follow
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.negotiation import Format, read_format
 from ingest_api.web.path_parameters import read_partition
 from ingest_api.web.read_budget import Loan
 from ingest_api.web.request import Call, Piece, Reply
-from ingest_api.web.wakeups import Alarm, disconnected
+from ingest_api.web.wakeups import RecordWaiter, disconnected
 
 OFFERED: Final = (Format.NDJSON, Format.BINARY, Format.JSON, Format.ARROW, Format.EVENTS)
 
@@ -27,7 +27,7 @@ Query = Mapping[str, Any]
 class Fetch:
     """The route."""
 
-    def __init__(self, tier: Tier, follow: Follow) -> None:
+    def __init__(self, tier: ServerContext, follow: Follow) -> None:
         self._tier = tier
         self._follow = follow
 
@@ -65,20 +65,20 @@ class Fetch:
         self._tier.watch.consumed(topic, begun.count, begun.size)
         return Reply(200, body, writer.content_type, headers, held.pop_all().close)
 
-    async def _body(self, call: Call, writer: Writer, begun: Begun) -> bytes | AsyncGenerator[Piece]:
+    async def _body(self, call: Call, writer: Writer, begun: PartialFetch) -> bytes | AsyncGenerator[Piece]:
         if not begun.later.rows:
             return stream_pieces(writer, [begun.first])
         ahead = Ahead(begun, self._tier.threads, self._tier.settings.request_timeout_ms / 1000)
         await ahead.begin()
         return stream_ahead(writer, begun.partition, ahead, lambda: call.at_once is not None and call.at_once.gone)
 
-    def _begin(self, topic: str, partition: int, query: Query, room: int) -> tuple[TopicInfo, int, Begun]:
+    def _begin(self, topic: str, partition: int, query: Query, room: int) -> tuple[TopicInfo, int, PartialFetch]:
         """All that a read without a wait needs of the log, at once."""
         info = self._tier.log.describe_topic(topic)
         offset = self._resolve(topic, partition, query)
         return info, offset, self._read(topic, partition, offset, query, room)
 
-    def _read(self, topic: str, partition: int, offset: int, query: Query, room: int) -> Begun:
+    def _read(self, topic: str, partition: int, offset: int, query: Query, room: int) -> PartialFetch:
         return self._tier.log.begin_read(topic, partition, offset, max_records=query["max_records"], max_bytes=room)
 
     def _resolve(self, topic: str, partition: int, query: Query) -> int:
@@ -94,6 +94,6 @@ class Fetch:
     async def _wait(self, call: Call, topic: str, partition: int, offset: int, wait_ms: int) -> None:
         """Until there is a record, the time is over, the client is gone, or we are going."""
         tier = self._tier
-        with tier.polling(disconnected(call)) as ends, Alarm(tier.log, topic, tier.bell) as alarm:
-            alarm.arm(partition, offset)
+        with tier.polling(disconnected(call)) as ends, RecordWaiter(tier.log, topic, tier.bell) as alarm:
+            alarm.watch(partition, offset)
             await alarm.wait(min(wait_ms, tier.settings.max_poll_ms) / 1000, ends)

@@ -12,10 +12,10 @@ from delta_log.model.errors import LakelogError
 from ingest_api.formats.encode import Decode
 from ingest_api.formats.encode.events import KEEP_ALIVE, EventWriter, format_event_id, parse_event_id
 from ingest_api.routes.records.follow_cursor import Following
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal, answer_error
 from ingest_api.web.request import Call, Reply
-from ingest_api.web.wakeups import Alarm, disconnected
+from ingest_api.web.wakeups import RecordWaiter, disconnected
 
 #: So often one who waits is told that he still does, and sees what no append tells: that a topic is gone, or has grown.
 KEEP_ALIVE_S: Final = 15.0
@@ -25,7 +25,7 @@ _HEADERS: Final = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"
 class Follow:
     """Both routes that can follow come here."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
 
     async def one(self, call: Call, topic: str, partition: int, offset: int, decode: Decode) -> Reply:
@@ -45,7 +45,7 @@ class Follow:
     async def _events(self, call: Call, following: Following, decode: Decode) -> AsyncGenerator[bytes]:
         tier, topic = self._tier, following.topic
         writer = EventWriter(following.positions, decode)
-        with tier.polling(disconnected(call)) as ends, Alarm(tier.log, topic, tier.bell) as alarm:
+        with tier.polling(disconnected(call)) as ends, RecordWaiter(tier.log, topic, tier.bell) as alarm:
             # An id without data is no event, but a client that comes back before the first one says it, too.
             yield KEEP_ALIVE + b"id: %b\n\n" % format_event_id(following.positions).encode()
             try:
@@ -56,7 +56,7 @@ class Follow:
                             yield piece
                         writer.moved(fetched.partition, fetched.next_offset)
                     for partition, offset in following.take_idle():
-                        alarm.arm(partition, offset)
+                        alarm.watch(partition, offset)
                     if following.due:
                         continue
                     await alarm.wait(KEEP_ALIVE_S, ends)

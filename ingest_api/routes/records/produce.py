@@ -15,14 +15,14 @@ from ingest_api.formats.decode import decode_arrow, decode_envelope, decode_line
 from ingest_api.routes.records.auto_create import make_topic_for
 from ingest_api.routes.records.receipts import accepted_answer, offsets_answer, ranges_answer, staged_answer
 from ingest_api.routes.records.unacknowledged import Accepted
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.negotiation import Format, plain_media_type, produce_format
 from ingest_api.web.parameters import Flag, Parameter, Text, Words
 from ingest_api.web.path_parameters import read_partition
 from ingest_api.web.producer_headers import Sender, read_sender, read_stage, read_stamp, read_transaction
 from ingest_api.web.request import Call, Header, Reply
-from ingest_api.web.request_timeout import Patience
+from ingest_api.web.request_timeout import RequestTimeout
 from ingest_api.web.wakeups import wait_for_any
 
 ACKS: Final = Words(("0", "1", "all", "-1"))
@@ -59,9 +59,9 @@ class Asked(NamedTuple):
 class Produce:
     """Both routes that take records."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
-        self._patience = Patience(tier.settings.request_timeout_ms / 1000)
+        self._patience = RequestTimeout(tier.settings.request_timeout_ms / 1000)
         self._accepted = Accepted(tier.settings.max_bodies_bytes)
 
     def to_topic(self, call: Call) -> Coroutine[Any, Any, Reply]:
@@ -72,7 +72,7 @@ class Produce:
 
     async def _produce(self, call: Call, partition: int | None) -> Reply:
         topic = call.path["topic"]
-        asked = call.noted(_ASKED, _read_head)
+        asked = call.cached(_ASKED, _read_head)
         stamp = None if asked.sender is None else read_stamp(call.headers, asked.sender)
         body = call.small_body()
         if body is None:
@@ -88,13 +88,13 @@ class Produce:
         storing = self._tier.log.queue_up(topic, given, producer=stamp)
         if storing is None:
             return await self._store(topic, given, asked, stamp, len(body))
-        self._patience.limit(storing)
+        self._patience.start(storing)
         try:
             appended = await storing
         except TimeoutError:
             raise self._too_late() from None
         finally:
-            self._patience.lift(storing)
+            self._patience.cancel(storing)
         self._tier.watch.produced(topic, len(given), len(body))
         return _answer(asked, appended, len(given))
 

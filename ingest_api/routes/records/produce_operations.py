@@ -7,10 +7,10 @@ from typing import Any, Final
 from delta_log.records.validation import LATEST_TIMESTAMP
 from ingest_api.routes.records.produce import PARAMETERS, Produce
 from ingest_api.routes.records.receipts import Offsets, Ranges
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.negotiation import Format
 from ingest_api.web.parameters import INT64_MAX, Parameter, Text, Whole
-from ingest_api.web.route_spec import Content, Operation, Says
+from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 
 _INTEGER: Final[dict[str, Any]] = {"type": "integer", "format": "int64"}
 _BASE64: Final[dict[str, Any]] = {
@@ -85,18 +85,20 @@ _SHAPES: Final[dict[str, Any]] = {
     "application/vnd.kafka+json": {"oneOf": [Offsets, Ranges]},
 }
 _ANSWERS: Final = (
-    Says(
+    ResponseSpec(
         200,
         "Stored: an entry for each record, or for Arrow a range for each partition.",
         Content(_SHAPES),
         {"Lakelog-Table-Version": "With `wait=table`: the version of the table that holds the records, or `pending`."},
     ),
-    Says(202, "With `acks=0`: accepted, and not yet stored. In a transaction: kept until that ends.", Content(_SHAPES)),
+    ResponseSpec(
+        202, "With `acks=0`: accepted, and not yet stored. In a transaction: kept until that ends.", Content(_SHAPES)
+    ),
 )
 _REFUSES: Final = (404, 409, 413, 415)
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     produce = Produce(tier)
     return [
         Operation(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from ingest_api.routes.topics.shapes import takes
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.json_bodies import check_accepts_json, read_json_or
 from ingest_api.web.request import Call, Reply, json_reply
-from ingest_api.web.route_spec import Content, Operation, Says
+from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 
 
 class ProducerRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -24,7 +24,7 @@ class ProducerView(msgspec.Struct):
     epoch: int
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The route of this module."""
 
     async def init_producer(call: Call) -> Reply:
@@ -42,7 +42,7 @@ def operations(tier: Tier) -> list[Operation]:
             "Hand out an id for an idempotent producer",
             init_producer,
             "produce",
-            (Says(200, "The id, and its epoch.", Content({"application/json": ProducerView})),),
+            (ResponseSpec(200, "The id, and its epoch.", Content({"application/json": ProducerView})),),
             body=takes(ProducerRequest, required=False),
         )
     ]

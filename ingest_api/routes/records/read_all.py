@@ -18,11 +18,11 @@ from ingest_api.routes.records.fetch_plan import (
 )
 from ingest_api.routes.records.follow import Follow
 from ingest_api.routes.records.merged_read import read_merged
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.negotiation import Format, read_format
 from ingest_api.web.read_budget import Loan
 from ingest_api.web.request import Call, Reply
-from ingest_api.web.wakeups import Alarm, disconnected
+from ingest_api.web.wakeups import RecordWaiter, disconnected
 
 OFFERED: Final = (Format.NDJSON, Format.EVENTS)
 
@@ -33,7 +33,7 @@ Positions = dict[int, int]
 class ReadAll:
     """The route. A read gives what there is, partition by partition; where to go on is in a header."""
 
-    def __init__(self, tier: Tier, follow: Follow) -> None:
+    def __init__(self, tier: ServerContext, follow: Follow) -> None:
         self._tier = tier
         self._follow = follow
 
@@ -92,7 +92,7 @@ class ReadAll:
 
     async def _wait(self, call: Call, topic: str, positions: Positions, wait_ms: int) -> None:
         tier = self._tier
-        with tier.polling(disconnected(call)) as ends, Alarm(tier.log, topic, tier.bell) as alarm:
+        with tier.polling(disconnected(call)) as ends, RecordWaiter(tier.log, topic, tier.bell) as alarm:
             for partition, offset in positions.items():
-                alarm.arm(partition, offset)
+                alarm.watch(partition, offset)
             await alarm.wait(min(wait_ms, tier.settings.max_poll_ms) / 1000, ends)

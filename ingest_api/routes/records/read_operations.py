@@ -8,10 +8,10 @@ from ingest_api.routes.records.fetch import Fetch
 from ingest_api.routes.records.fetch_plan import ALL_PARTITIONS, ONE_PARTITION
 from ingest_api.routes.records.follow import Follow
 from ingest_api.routes.records.read_all import ReadAll
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.negotiation import Format
 from ingest_api.web.parameters import Parameter, Text
-from ingest_api.web.route_spec import Content, Operation, Says
+from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 
 _HEADER: Final[dict[str, Any]] = {
     "type": "object",
@@ -57,20 +57,20 @@ RESUME: Final = Parameter("Last-Event-ID", Text(1 << 18), "Of events: go on behi
 KNOWN: Final = Parameter("If-None-Match", Text(4096), "The ETag of what the client has.", "header")
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     follow = Follow(tier)
     return [
         Operation(
             "GET", "/topics/{topic}/partitions/{partition}/records", "fetch", "Read a partition by offset",
             Fetch(tier, follow), "records",
-            (Says(200, "Records in the order of their offsets.", Content(_ALL), _OFFSETS),
-             Says(304, "The client has these very records.", None, _OFFSETS)),
-            (*ONE_PARTITION, RESUME, KNOWN), refuses=(404, 406, 416), reads=True,
+            (ResponseSpec(200, "Records in the order of their offsets.", Content(_ALL), _OFFSETS),
+             ResponseSpec(304, "The client has these very records.", None, _OFFSETS)),
+            (*ONE_PARTITION, RESUME, KNOWN), error_statuses=(404, 406, 416), reads=True,
         ),
         Operation(
             "GET", "/topics/{topic}/records", "read_all", "Read all partitions of a topic", ReadAll(tier, follow),
             "records",
-            (Says(200, "Records of all partitions, each partition's in order.", Content(_LINES), _NEXT),),
-            (*ALL_PARTITIONS, RESUME), refuses=(404, 406, 416), reads=True,
+            (ResponseSpec(200, "Records of all partitions, each partition's in order.", Content(_LINES), _NEXT),),
+            (*ALL_PARTITIONS, RESUME), error_statuses=(404, 406, 416), reads=True,
         ),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from ingest_api.web.parameters import INT64_MAX
-from ingest_api.web.route_spec import Content, Says
+from ingest_api.web.route_spec import Content, ResponseSpec
 
 Partitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 ConfigValue = str | int | float | None
@@ -63,10 +63,10 @@ class Brokers(msgspec.Struct):
     brokers: list[int]
 
 
-def answers(shape: object, doc: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Says:
+def answers(shape: object, doc: str, status: int = 200, headers: Mapping[str, str] | None = None) -> ResponseSpec:
     """An answer of v2 that carries no records, in whichever of its media types was asked for."""
     media = ("application/vnd.kafka.v2+json", "application/json", "application/vnd.kafka+json")
-    return Says(status, doc, Content(dict.fromkeys(media, shape)), headers or {})
+    return ResponseSpec(status, doc, Content(dict.fromkeys(media, shape)), headers or {})
 
 
 def takes(shape: object, *, required: bool = True, doc: str = "") -> Content:

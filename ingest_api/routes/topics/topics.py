@@ -24,13 +24,13 @@ from ingest_api.routes.topics.shapes import (
     answers,
     takes,
 )
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import UNKNOWN_PARTITION, Refusal
 from ingest_api.web.json_bodies import read_json, read_json_or
 from ingest_api.web.negotiation import plain_media_type
 from ingest_api.web.parameters import Parameter, Whole
 from ingest_api.web.request import Call, Header, Reply, json_reply
-from ingest_api.web.route_spec import PATH_KINDS, Operation, Says
+from ingest_api.web.route_spec import PATH_KINDS, Operation, ResponseSpec
 
 #: v2's own code for a topic that is not there, where the topic itself was asked for.
 UNKNOWN_RESOURCE: Final = 40403
@@ -42,7 +42,7 @@ _NAMED: Final = {"Lakelog-Topic-Id": "The topic's own id: one that is deleted an
 _CREATION_ATTEMPTS: Final = 3
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
     of = _Topics(tier)
     return [*of.topic_operations(), *of.partition_operations()]
@@ -56,7 +56,7 @@ AT: Final = Parameter(
 class _Topics:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
 
     async def list(self, call: Call) -> Reply:
@@ -130,7 +130,7 @@ class _Topics:
             ),
             Operation(
                 "GET", topic, "describe_topic", "Describe a topic", self.describe, "topics", (described,),
-                refuses=(404,), reads=True,
+                error_statuses=(404,), reads=True,
             ),
             Operation(
                 "PUT", topic, "put_topic", "Make sure that a topic is there", self.put, "topics",
@@ -139,11 +139,11 @@ class _Topics:
                     answers(TopicView, "It was there already, as it is wanted; `configs` as for 201.", headers=_NAMED),
                 ),
                 body=takes(TopicRequest, required=False),
-                refuses=(409,),
+                error_statuses=(409,),
             ),
             Operation(
                 "DELETE", topic, "delete_topic", "Delete a topic", self.delete, "topics",
-                (Says(204, "The topic and all of its records are gone."),), refuses=(404,),
+                (ResponseSpec(204, "The topic and all of its records are gone."),), error_statuses=(404,),
             ),
             Operation(
                 "GET", "/brokers", "list_brokers", "List the brokers", self.brokers, "topics",
@@ -156,27 +156,27 @@ class _Topics:
         return [
             Operation(
                 "GET", f"{topic}/partitions", "list_partitions", "List the partitions of a topic", self.partitions,
-                "topics", (answers(list[PartitionView], "The partitions in their order."),), refuses=(404,),
+                "topics", (answers(list[PartitionView], "The partitions in their order."),), error_statuses=(404,),
                 reads=True,
             ),
             Operation(
                 "GET", partition, "describe_partition", "Describe a partition", self.partition, "topics",
-                (answers(PartitionView, "The partition."),), refuses=(404,), reads=True,
+                (answers(PartitionView, "The partition."),), error_statuses=(404,), reads=True,
             ),
             Operation(
                 "GET", f"{partition}/offsets", "get_offsets", "Where a partition begins and ends", self.offsets,
                 "topics", (answers(OffsetsView, "Its range, and the offset at a time."),),
-                (AT,), refuses=(404,), reads=True,
+                (AT,), error_statuses=(404,), reads=True,
             ),
             Operation(
                 "POST", f"{partition}/records:delete", "delete_records", "Move the log start of a partition",
                 self.delete_records, "topics", (answers(DeleteRecordsView, "Where the partition begins now."),),
-                body=takes(DeleteRecordsRequest), refuses=(404, 416),
+                body=takes(DeleteRecordsRequest), error_statuses=(404, 416),
             ),
         ]  # fmt: skip
 
 
-def ensure_topic(tier: Tier, topic: str, wanted: TopicRequest) -> tuple[bool, TopicInfo]:
+def ensure_topic(tier: ServerContext, topic: str, wanted: TopicRequest) -> tuple[bool, TopicInfo]:
     """Make the topic, or see that what is wanted of it is so; between the two it may come or go."""
     log, configs = tier.log, wanted.configs or {}
     partitions = tier.settings.default_partitions if wanted.partitions is None else wanted.partitions

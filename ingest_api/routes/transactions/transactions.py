@@ -22,16 +22,16 @@ from ingest_api.routes.transactions.shapes import (
     moved_by,
     show,
 )
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.json_bodies import check_accepts_json, read_json, read_json_or
 from ingest_api.web.request import Call, Reply, json_reply
-from ingest_api.web.route_spec import Content, Operation, Says
+from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 
 
 class _Transactions:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
 
     async def begin(self, call: Call) -> Reply:
@@ -79,36 +79,37 @@ class _Transactions:
         return self._tier.log.opened_transactions or await self._tier.in_thread(lambda: self._tier.log.transactions)
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
     of, one = _Transactions(tier), "/transactions/{transaction}"
     view = Content({"application/json": TransactionView})
     return [
         Operation(
             "POST", "/transactions", "begin_transaction", "Begin a transaction", of.begin, "transactions",
-            (Says(200, "Its id.", Content({"application/json": BegunView})),), body=takes(BeginRequest),
-            refuses=(409,), doc="What an earlier holder of the transactional id had not committed is aborted.",
+            (ResponseSpec(200, "Its id.", Content({"application/json": BegunView})),), body=takes(BeginRequest),
+            error_statuses=(409,), doc="What an earlier holder of the transactional id had not committed is aborted.",
         ),
         Operation(
             "GET", one, "describe_transaction", "What became of a transaction", of.describe, "transactions",
-            (Says(200, "Its state; of one that is committed what is stored.", view),), refuses=(404,), reads=True,
+            (ResponseSpec(200, "Its state; of one that is committed what is stored.", view),),
+            error_statuses=(404,), reads=True,
         ),
         Operation(
             "POST", f"{one}/offsets", "add_offsets_to_transaction", "Commit offsets of a group with a transaction",
-            of.add_offsets, "transactions", (Says(204, "They are part of it."),), body=takes(OffsetsRequest),
-            refuses=(404, 409, 413),
+            of.add_offsets, "transactions", (ResponseSpec(204, "They are part of it."),), body=takes(OffsetsRequest),
+            error_statuses=(404, 409, 413),
             doc="Of a partition what is added later counts. They are checked now and by the commit: where the member or"
             " its generation is stale by then, the whole transaction is aborted.",
         ),
         Operation(
             "POST", f"{one}/commit", "commit_transaction", "Commit a transaction", of.commit, "transactions",
-            (Says(200, "All of it is stored, and seen from now on.", view),),
-            body=takes(CommitTransactionRequest, required=False), refuses=(404, 409),
+            (ResponseSpec(200, "All of it is stored, and seen from now on.", view),),
+            body=takes(CommitTransactionRequest, required=False), error_statuses=(404, 409),
             doc="It may be repeated, and is answered as the first time.",
         ),
         Operation(
             "POST", f"{one}/abort", "abort_transaction", "Abort a transaction", of.abort, "transactions",
-            (Says(200, "Nothing of it will ever be seen.", view),), refuses=(404, 409),
+            (ResponseSpec(200, "Nothing of it will ever be seen.", view),), error_statuses=(404, 409),
             doc="It may be repeated.",
         ),
     ]  # fmt: skip

@@ -5,14 +5,14 @@ from __future__ import annotations
 from delta_log.model.quoting import quoted
 from ingest_api.routes.v3.context import CLUSTER, answers, reading
 from ingest_api.routes.v3.shapes import Broker, Cluster, Listed, View
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.forwarded import address_of
 from ingest_api.web.request import Call, Reply, json_reply
 from ingest_api.web.route_spec import Operation
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
 
     async def list_clusters(_: Call, view: View) -> Reply:
@@ -49,12 +49,12 @@ def operations(tier: Tier) -> list[Operation]:
     ]  # fmt: skip
 
 
-def check_broker(tier: Tier, call: Call) -> None:
+def check_broker(tier: ServerContext, call: Call) -> None:
     """Refuse a broker that there is not."""
     if call.path["broker"] != str(tier.settings.broker_id):
         raise Refusal(404, f"there is no broker {quoted(call.path['broker'], 40)}")
 
 
-def _broker(tier: Tier, call: Call, view: View) -> Broker:
+def _broker(tier: ServerContext, call: Call, view: View) -> Broker:
     address = address_of(call.scope, tier.settings.trusted_proxies)
     return view.broker(address.host, address.port)

@@ -13,11 +13,11 @@ from delta_log.topics.catalog import TopicInfo
 from ingest_api.routes.v3.context import CLUSTER, answers, bad_request, reading, route, takes
 from ingest_api.routes.v3.shapes import Config, Listed, View
 from ingest_api.routes.v3.topics import ConfigEntry, ConfigValue, one_each
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.json_bodies import V3_TYPES, read_json
 from ingest_api.web.request import Call, Reply, json_reply
-from ingest_api.web.route_spec import Operation, Says
+from ingest_api.web.route_spec import Operation, ResponseSpec
 
 
 class NewValue(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,7 +42,7 @@ class Changes(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 class _Configs:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
 
     async def list(self, call: Call, view: View) -> Reply:
@@ -81,12 +81,12 @@ class _Configs:
             await self._tier.in_thread(self._tier.log.alter_topic, info.name, changes)
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
     of = _Configs(tier)
     every = CLUSTER + "/topics/{topic}/configs"
     one = every + "/{config}"
-    changed = Says(204, "It is in force.")
+    changed = ResponseSpec(204, "It is in force.")
     return [
         reading(
             tier, every, "list_configs", "List the settings of a topic", of.list,
@@ -94,7 +94,7 @@ def operations(tier: Tier) -> list[Operation]:
         ),
         route(
             tier, "POST", f"{every}:alter", "alter_configs", "Change settings of a topic", of.alter,
-            Says(204, "All of it is in force."), takes(Changes),
+            ResponseSpec(204, "All of it is in force."), takes(Changes),
         ),
         reading(
             tier, one, "describe_config", "Describe a setting of a topic", of.describe,

@@ -10,12 +10,12 @@ from consumer_groups.model.errors import UnknownGroup
 from delta_log.model.errors import InvalidRequest, RecordTooLarge, UnknownPartition, UnknownTopic
 from delta_log.model.quoting import quoted
 from ingest_api.routes.v3.shapes import View
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import UNKNOWN_PARTITION, Refusal, row_of
 from ingest_api.web.forwarded import address_of
 from ingest_api.web.json_bodies import check_accepts_json
 from ingest_api.web.request import Call, Reply
-from ingest_api.web.route_spec import Content, Method, Operation, Says
+from ingest_api.web.route_spec import Content, Method, Operation, ResponseSpec
 
 CLUSTER: Final = "/v3/clusters/{cluster}"
 BAD_REQUEST: Final = 40002
@@ -26,8 +26,8 @@ _ONLY: Final = "record 0: "
 Act = Callable[[Call, View], Awaitable[Reply]]
 
 
-def answers(shape: Any, doc: str, status: int = 200, **headers: str) -> Says:
-    return Says(status, doc, Content({"application/json": shape}), headers)
+def answers(shape: Any, doc: str, status: int = 200, **headers: str) -> ResponseSpec:
+    return ResponseSpec(status, doc, Content({"application/json": shape}), headers)
 
 
 def takes(shape: Any, doc: str = "") -> Content:
@@ -35,23 +35,23 @@ def takes(shape: Any, doc: str = "") -> Content:
 
 
 def route(
-    tier: Tier,
+    tier: ServerContext,
     method: Method,
     path: str,
     name: str,
     summary: str,
     act: Act,
-    says: Says | tuple[Says, ...],
+    says: ResponseSpec | tuple[ResponseSpec, ...],
     body: Content | None = None,
 ) -> Operation:
     """A route of v3. Whatever it is about, there may be no such cluster, topic or partition."""
     refuses = (404,) if "{" in path else ()
     guarded = _guarded(tier, act)
     said = says if isinstance(says, tuple) else (says,)
-    return Operation(method, path, f"v3_{name}", summary, guarded, "v3", said, body=body, refuses=refuses)
+    return Operation(method, path, f"v3_{name}", summary, guarded, "v3", said, body=body, error_statuses=refuses)
 
 
-def reading(tier: Tier, path: str, name: str, summary: str, act: Act, says: Says) -> Operation:
+def reading(tier: ServerContext, path: str, name: str, summary: str, act: Act, says: ResponseSpec) -> Operation:
     """A route that changes nothing."""
     return replace(route(tier, "GET", path, name, summary, act, says), reads=True)
 
@@ -74,13 +74,13 @@ def bad_request(message: str) -> Refusal:
     return Refusal(400, message, code=BAD_REQUEST)
 
 
-def view_of(tier: Tier, call: Call) -> View:
+def view_of(tier: ServerContext, call: Call) -> View:
     return View(
         address_of(call.scope, tier.settings.trusted_proxies).base, tier.log.cluster_id, tier.settings.broker_id
     )
 
 
-def _guarded(tier: Tier, act: Act) -> Callable[[Call], Awaitable[Reply]]:
+def _guarded(tier: ServerContext, act: Act) -> Callable[[Call], Awaitable[Reply]]:
     async def guarded(call: Call) -> Reply:
         call.query(())
         check_accepts_json(call)

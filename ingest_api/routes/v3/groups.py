@@ -17,7 +17,7 @@ from ingest_api.routes.v3.group_shapes import (
     GroupResources,
 )
 from ingest_api.routes.v3.shapes import Listed, View
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.request import Call, Reply, json_reply
 from ingest_api.web.route_spec import PATH_KINDS, Operation
@@ -26,7 +26,7 @@ from ingest_api.web.route_spec import PATH_KINDS, Operation
 class _Groups:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
         self._offsets = LogOffsets(tier.log)
 
@@ -95,7 +95,7 @@ class _Groups:
         return listed
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
     of = _Groups(tier)
     every = f"{CLUSTER}/consumer-groups"

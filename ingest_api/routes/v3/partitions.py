@@ -6,7 +6,7 @@ from ingest_api.routes.topics.topics import find_partition
 from ingest_api.routes.v3.clusters import check_broker
 from ingest_api.routes.v3.context import CLUSTER, answers, reading
 from ingest_api.routes.v3.shapes import Listed, Partition, PartitionOffsets, Replica, View
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.request import Call, Reply, json_reply
 from ingest_api.web.route_spec import Operation
 
@@ -14,7 +14,7 @@ from ingest_api.web.route_spec import Operation
 class _Partitions:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
 
     async def list(self, call: Call, view: View) -> Reply:
@@ -45,7 +45,7 @@ class _Partitions:
         return info.name, number
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
     of = _Partitions(tier)
     every = CLUSTER + "/topics/{topic}/partitions"

@@ -19,7 +19,7 @@ from ingest_api.routes.v3.record_shapes import GivenRecord, Sent, StreamReceipt,
 from ingest_api.routes.v3.shapes import View
 from ingest_api.routes.v3.storing import Stored, Storing, explain
 from ingest_api.web.body_reader import SMALL, ClientGone
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal, try_again
 from ingest_api.web.json_bodies import V3_TYPES, check_content_type
 from ingest_api.web.producer_headers import refuse_stamp
@@ -49,7 +49,7 @@ class ErrorReceipt(msgspec.Struct, omit_defaults=True):
 class _Records:
     """The one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
         self._storing = Storing(tier)
 
@@ -149,7 +149,7 @@ async def _receive_or_stop(call: Call, stop: asyncio.Task[Any]) -> Message:
     raise try_again("the server is stopping: what follows is not stored", code=50307)
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The route of this module."""
     receipts = answers({"oneOf": [StreamReceipt, ErrorReceipt]}, "A receipt for each record, one behind the other.")
     records = "One record, or several one behind the other, with or without white space between them."

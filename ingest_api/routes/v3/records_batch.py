@@ -12,7 +12,7 @@ from ingest_api.routes.v3.context import BAD_REQUEST, CLUSTER, answers, route, t
 from ingest_api.routes.v3.record_shapes import EntryReceipt, GivenEntry, check_batch_members, check_shallow
 from ingest_api.routes.v3.shapes import View
 from ingest_api.routes.v3.storing import Storing, explain
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal
 from ingest_api.web.json_bodies import V3_TYPES, check_content_type
 from ingest_api.web.producer_headers import refuse_stamp
@@ -48,7 +48,7 @@ class BatchResult(msgspec.Struct):
 _decoder: Final = msgspec.json.Decoder(Batch)
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The route of this module."""
     storing, cluster = Storing(tier), tier.log.cluster_id
 

@@ -13,9 +13,9 @@ from ingest_api.routes.topics.shapes import TopicRequest
 from ingest_api.routes.topics.topics import ensure_topic
 from ingest_api.routes.v3.context import translate
 from ingest_api.routes.v3.record_shapes import GivenRecord, Sent, convert_record, write_instant
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.errors import Refusal, answer_error
-from ingest_api.web.request_timeout import Patience
+from ingest_api.web.request_timeout import RequestTimeout
 
 
 class Stored(NamedTuple):
@@ -32,10 +32,10 @@ Outcome = tuple[Sent, Stored] | Exception
 class Storing:
     """Of one tier."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
         self._seconds = tier.settings.request_timeout_ms / 1000
-        self._patience = Patience(self._seconds)
+        self._patience = RequestTimeout(self._seconds)
 
     async def find(self, topic: str) -> None:
         """See that the topic is there, made now if the server may."""

@@ -13,10 +13,10 @@ from delta_log.model.names import check_topic_name, collision_key
 from delta_log.model.topic_config import TopicConfig
 from ingest_api.routes.v3.context import CLUSTER, answers, bad_request, reading, route, takes
 from ingest_api.routes.v3.shapes import Listed, Topic, View
-from ingest_api.web.context import Tier
+from ingest_api.web.context import ServerContext
 from ingest_api.web.json_bodies import V3_TYPES, read_json
 from ingest_api.web.request import Call, Reply, json_reply
-from ingest_api.web.route_spec import Operation, Says
+from ingest_api.web.route_spec import Operation, ResponseSpec
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 ConfigValue = str | int | float | None
@@ -56,7 +56,7 @@ class AddPartitions(msgspec.Struct, forbid_unknown_fields=True):
 class _Topics:
     """Every method is one route."""
 
-    def __init__(self, tier: Tier) -> None:
+    def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
 
     async def list(self, _: Call, view: View) -> Reply:
@@ -89,7 +89,7 @@ class _Topics:
         return Reply(204)
 
 
-def operations(tier: Tier) -> list[Operation]:
+def operations(tier: ServerContext) -> list[Operation]:
     """The routes of this module."""
     of = _Topics(tier)
     every = f"{CLUSTER}/topics"
@@ -116,7 +116,7 @@ def operations(tier: Tier) -> list[Operation]:
         ),
         route(
             tier, "DELETE", one, "delete_topic", "Delete a topic", of.delete,
-            Says(204, "The topic and all of its records are gone."),
+            ResponseSpec(204, "The topic and all of its records are gone."),
         ),
     ]  # fmt: skip
 

@@ -17,7 +17,7 @@ from lakelog.foundation.errors import LakelogError, OutcomeUnknown
 from lakelog.topics.settings import AdminSettings
 from lakelog.transport.exchange import Request
 from lakelog.transport.http import HttpTransport
-from lakelog.transport.retry import Declined, Heeded, Patience, Question, ask, run
+from lakelog.transport.retry import Patience, Question, Rejected, Succeeded, ask, run
 
 _V2: Final = "application/vnd.kafka.v2+json"
 _BINARY: Final = "application/vnd.kafka.binary.v2+json"
@@ -115,13 +115,13 @@ class Letters:
         record = {"topic": self._topic, "partition": letter.record.partition, "offset": letter.record.offset}
         self._post("noting what was sent", f"{path}/dead-letters", {"records": [{**record, "reason": "replayed"}]})
 
-    def _post(self, what: str, path: str, body: object) -> Heeded:
+    def _post(self, what: str, path: str, body: object) -> Succeeded:
         return self._ask(what, Request("POST", path, {"Content-Type": _V2}, msgspec.json.encode(body)))
 
-    def _ask(self, what: str, request: Request, patience: Patience | None = None) -> Heeded:
+    def _ask(self, what: str, request: Request, patience: Patience | None = None) -> Succeeded:
         try:
             return run(ask(Question(what, request), patience or self._patience), self._transport)
-        except Declined as declined:
+        except Rejected as declined:
             raise declined.fault.error from None
 
 

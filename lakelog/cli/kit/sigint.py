@@ -15,7 +15,7 @@ from collections.abc import Generator
 from types import FrameType
 from typing import Final
 
-__all__ = ["heeding"]
+__all__ = ["sigint_guard"]
 
 #: Where nobody asks for this one nothing happens by it. Of several signals Python looks at lower numbers first.
 _NUDGE: Final = signal.SIGURG
@@ -26,7 +26,7 @@ _MOST_AT_ONCE: Final = 64
 
 
 @contextlib.contextmanager
-def heeding() -> Generator[None]:
+def sigint_guard() -> Generator[None]:
     """What is waited for inside of the block breaks off by Ctrl-C whenever that comes.
 
     A loop that hears of signals by itself does so for as long as it runs. Who is called where such a loop runs, or not
