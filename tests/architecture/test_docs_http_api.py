@@ -108,7 +108,7 @@ def test_every_format_has_a_row(page: str):
         assert f"`decode={word}`" in formats
 
 
-@pytest.mark.parametrize("change", [{"summary": "Other."}, {"path": "/other"}, {"refuses": (418,)}])
+@pytest.mark.parametrize("change", [{"summary": "Other."}, {"path": "/other"}, {"error_statuses": (418,)}])
 def test_a_changed_route_changes_the_page(
     docs: ModuleType, page: str, operations: list[Operation], change: dict[str, object]
 ):
