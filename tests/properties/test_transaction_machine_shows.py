@@ -54,11 +54,11 @@ def nothing_is_a_repeat(*_: object) -> bool:
     ("part", "broken"),
     [
         ("delta_log.keyed.Ledger.encode", no_decision),
-        ("delta_log.transactions.buffered_records.Held.is_repeat", nothing_is_a_repeat),
-        ("delta_log.transactions.buffered_records.Held.chosen", every_request),
+        ("delta_log.transactions.buffered_records.BufferedRecords.is_repeat", nothing_is_a_repeat),
+        ("delta_log.transactions.buffered_records.BufferedRecords.chosen", every_request),
         ("delta_log.transactions.transaction_log.Decisions.version", no_version),
         ("delta_log.records.idempotence.Producers.close_reserved", forgets_what_was_reserved),
-        ("delta_log.transactions.registry.Standing.in_doubt", never_in_doubt),
+        ("delta_log.transactions.registry.TransactionRegistry.in_doubt", never_in_doubt),
         ("delta_log.transactions.coordinator.Transactions.abort", describe_and_abort),
     ],
 )
