@@ -21,7 +21,7 @@ def protocol_class(
     counts: WireCounts | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> type[Connection]:
-    """What `uvicorn.Config(http=…)` takes: one class per server, as the class holds what its connections share."""
+    """Return a class for `uvicorn.Config(http=…)`: one per server, as it holds the state that its connections share."""
     shared = Wire(limits or WireLimits(), counts or WireCounts(), clock)
 
     class BoundConnection(Connection):

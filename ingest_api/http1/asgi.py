@@ -13,42 +13,42 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
-#: The name of what an exchange offers beyond ASGI among the extensions of a scope.
+#: Key of a `DirectReply` in the extensions of a scope.
 AT_ONCE: Final = "lakelog.at_once"
 
 
 class DirectReply(Protocol):
-    """What takes several steps by ASGI, in one where all is at hand."""
+    """Shortcut beside ASGI: take a whole body, or give a whole answer, in one step."""
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What an app noted of this head. Who meets the same head again on this connection finds it here.
+        """Cache of an app for this head, found again when the connection repeats the same head.
 
-        It is the same whatever `producer-seq` says, if that is a number: what follows from it is not to be noted.
+        The cache ignores the value of `producer-seq` if it is a number: never cache anything derived from it.
         """
         ...
 
     part: int
-    """Which part of a stream an app holds, to be set by the app: each has the time that a body has; below 0: none."""
+    """Part of a stream that the app holds, set by the app. Each part has the deadlines of a body; below 0: no part."""
 
     @property
     def gone(self) -> bool:
-        """Nobody can read an answer any more: what is sent goes nowhere."""
+        """The connection is lost: an answer is discarded."""
         ...
 
     def take_body(self) -> bytes | None:
-        """The body, if all of it has arrived; else it is there to be received."""
+        """The whole body; None if it has not all arrived, and is to be read by `receive`."""
         ...
 
     def answer(self, status: int, fields: bytes, body: bytes) -> bool:
-        """Give the whole answer, of a status that has a body; `fields` are sound lines. False: await `drain`."""
+        """Send a whole answer of a status that has a body; `fields` are valid header lines. False: await `drain`."""
         ...
 
     async def drain(self) -> None: ...
 
 
 class ServerConfig(Protocol):
-    """What is asked of `uvicorn.Config`."""
+    """The part of `uvicorn.Config` that is used."""
 
     loaded: bool
     loaded_app: Any
@@ -57,7 +57,7 @@ class ServerConfig(Protocol):
 
 
 class ServerState(Protocol):
-    """What is asked of `uvicorn.server.ServerState`."""
+    """The part of `uvicorn.server.ServerState` that is used."""
 
     total_requests: int
     connections: set[Any]

@@ -1,11 +1,11 @@
-"""Decides whether a body comes fast enough. Values in, values out: the time is an argument.
+"""Decides whether a body arrives fast enough. Values in, values out: the time is an argument.
 
-A body begins with `body_grace_s` of credit. Time takes of it, each `body_bytes_per_s` bytes give a second back, and
-there is never more than at the beginning: so the rate is an average over the grace, a line may fail for as long, and
-a fast beginning buys no slow end. Beside it all of the body has `body_deadline_s`.
+A body begins with `body_grace_s` of credit. Elapsed time reduces it, each `body_bytes_per_s` bytes add a second, and
+it never exceeds its first value: so the rate is an average over the grace, the network may fail for as long, and a
+fast beginning does not pay for a slow end. Beside it the whole body has `body_deadline_s`.
 
-Time counts only between two looks that both found the server waiting for more of the body: a client pays for its own
-slowness alone.
+Time counts only between two sweeps that both found the server waiting for more of the body: a client is charged only
+for its own slowness.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from ingest_api.http1.limits import WireLimits
 
 
 class Progress(NamedTuple):
-    """How far a connection is. A body is one `part` of a request, a stream has many."""
+    """Progress of a connection. A body is one `part` of a request, a stream has many."""
 
     request: int
     part: int
     came: int
-    """Bytes of all bodies of the connection."""
+    """Bytes received of all bodies of the connection."""
 
 
 class Arrival(Enum):
-    """What the server does for a body at one look."""
+    """State of the server's reading of a body at one sweep."""
 
     HELD_UP = auto()
-    """It does not wait for more: the app is busy, or too much waits for it."""
+    """Not waiting for more: the app is busy, or too many bytes wait for it."""
     COUNTED = auto()
-    """It reads, and holds what came."""
+    """Reading, and holding the bytes received."""
     FREE = auto()
-    """It reads a stream of which it holds nothing: any byte keeps that going, for as long as wanted."""
+    """Reading a stream of which nothing is held: any byte keeps it alive, without a deadline."""
 
 
 class TooSlow(Enum):
@@ -44,7 +44,7 @@ class TooSlow(Enum):
 
 @dataclass(slots=True)
 class Pace:
-    """What one look leaves for the next."""
+    """State kept from one sweep to the next."""
 
     seen: Progress | None = None
     at: float = 0.0
@@ -54,7 +54,7 @@ class Pace:
 
 
 def decide_pace(pace: Pace, seen: Progress, arrival: Arrival, now: float, limits: WireLimits) -> TooSlow | None:
-    """What is wrong with a body that is seen like this now; `pace` remembers it for the next look."""
+    """Return the reason to refuse a body in this state, or None; updates `pace` for the next sweep."""
     before, elapsed = pace.seen, now - pace.at
     was_ready = pace.arrival is not Arrival.HELD_UP
     pace.seen, pace.at, pace.arrival = seen, now, arrival
@@ -72,7 +72,7 @@ def decide_pace(pace: Pace, seen: Progress, arrival: Arrival, now: float, limits
         pace.spent_s = 0.0
     else:
         pace.spent_s += taken_s
-    if arrival is Arrival.HELD_UP:  # also what is left of a connection whose body was refused
+    if arrival is Arrival.HELD_UP:  # also the state of a connection whose body was refused
         return None
     if pace.credit_s <= 0:
         return TooSlow.RATE

@@ -1,7 +1,7 @@
-"""Decides what a chunked body says. Values in, values out: bytes as they come, the body in pieces.
+"""Decodes a chunked body. Values in, values out: bytes as they arrive, the body in pieces.
 
-Strict: sizes of hexadecimal digits alone, CRLF alone, extensions and trailers checked, bounded and dropped. What is
-behind the last byte of the body is left alone, so that a next request is never read by this one's rules.
+Strict: only hexadecimal digits in sizes, only CRLF, extensions and trailers checked, bounded and dropped. Bytes behind
+the end of the body are not read, so that the next request is never parsed as part of this one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Stage(Enum):
     DONE = auto()
 
 
-#: What a line can be that has not ended yet.
+#: Valid beginnings of a line that has not ended yet.
 _BEGUN: Final = {
     _Stage.SIZE: re.compile(rb"[0-9A-Fa-f]{1,15}(?:;[\t -~\x80-\xff]*)?\r?"),
     _Stage.END_OF_DATA: re.compile(rb"\r"),
@@ -33,7 +33,7 @@ _BEGUN: Final = {
 
 
 class ChunkedBody:
-    """One body. Feed it blocks until it is done; it raises BadRequest."""
+    """Decoder of a single body. Feed it blocks until it is done; `feed` raises BadRequest."""
 
     __slots__ = ("_extra", "_left", "_line", "_most_extra", "_stage")
 
@@ -49,7 +49,7 @@ class ChunkedBody:
         return self._stage is _Stage.DONE
 
     def feed(self, data: bytes, at: int) -> tuple[bytes, int]:
-        """What `data` holds of the body from `at` on, and where it was left."""
+        """Return the part of the body in `data` from `at` on, and the position behind the bytes read."""
         pieces: list[bytes] = []
         size = len(data)
         while at < size and self._stage is not _Stage.DONE:
@@ -71,7 +71,7 @@ class ChunkedBody:
         return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), at
 
     def _take_line(self, data: bytes, at: int) -> int:
-        """The next line, or as much of it as there is."""
+        """Read the next line, or as much of it as has arrived; returns the position behind it."""
         end = data.find(b"\n", at) + 1
         self._line += data[at : end or len(data)]
         if self._extra + len(self._line) > self._most_extra:

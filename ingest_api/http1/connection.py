@@ -1,7 +1,7 @@
-"""One connection: bytes in, requests to the app in their order, answers out.
+"""A connection: bytes in, requests to the app in their order, answers out.
 
-It does what `reader`, `answers` and `deadlines` decide. It must not know any route. At any time at most one of its
-requests is in work; what was sent ahead waits as bytes.
+It acts on the decisions of `request_reader`, `response_bytes` and `deadlines`. It must not know any route. At most one
+of its requests is processed at a time; requests sent ahead wait as bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ingest_api.http1.server_state import Wire
 
 
 class Connection(asyncio.Protocol):
-    """One connection of one loop. A subclass says which `wire` it belongs to."""
+    """A connection of one event loop. A subclass sets its `wire`."""
 
     __slots__ = (
         "_app",
@@ -69,11 +69,11 @@ class Connection(asyncio.Protocol):
         self._exchange: Exchange | None = None
         self.watched = Watched()
         self._reading_paused = False
-        # The client has ended its side.
+        # The client has closed its side for writing.
         self._peer_done = False
         self._serial = 0
 
-    # What the loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._read()
 
     def eof_received(self) -> bool:
-        """True keeps our side open: who sends no more may still read."""
+        """True keeps our side open: a client that has ended its side may still read."""
         self._peer_done = True
         exchange = self._exchange
         if self._outlet.over:
@@ -141,12 +141,12 @@ class Connection(asyncio.Protocol):
         self._read()
 
     def shutdown(self) -> None:
-        """Called once by the server: what runs is finished, nothing new begins."""
+        """Called once by the server: a running request is finished, no new one begins."""
         self.wire.draining = True
         if self._exchange is None and not self._outlet.over:
             self._finish(linger=False)
 
-    # What the sweep calls.
+    # Called by the sweep.
 
     def look(self) -> Seen:
         unsent = self._outlet.unsent
@@ -167,12 +167,12 @@ class Connection(asyncio.Protocol):
             self._counts.cut["linger" if self._outlet.lingering else "idle"] += 1
             self._outlet.close()
 
-    # What a stricter protocol calls.
+    # Called by a stricter protocol.
 
     def cut_off(self, reason: str) -> None:
         self._abort(reason)
 
-    # What the exchange calls.
+    # Called by the exchange.
 
     @property
     def draining(self) -> bool:
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
             self._read()
 
     def failed(self, exchange: Exchange) -> None:
-        """The app did not answer, or not to the end."""
+        """The app gave no answer, or not the whole of it."""
         self._counts.failed += 1
         if exchange is not self._exchange:
             return
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
         self._finish(linger=True)
 
     def abandoned(self, exchange: Exchange) -> None:
-        """The app gave up, as the client seemed to be gone."""
+        """The app gave up because the client had ended its side."""
         if exchange is self._exchange:
             self._abort("unfinished")
 
@@ -217,10 +217,10 @@ class Connection(asyncio.Protocol):
             self._server.tasks.discard(exchange.task)
             exchange.task = None
 
-    # What it does.
+    # Inner steps.
 
     def _read(self) -> None:
-        """As much as there is and may be read now: of one request, as the next one waits for the answer."""
+        """Read as much as has arrived and may be read: of one request, as the next one waits for its answer."""
         try:
             exchange = self._exchange
             if exchange is None and not self._outlet.over and not self._outlet.paused:
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
         return exchange
 
     def _pace_reading(self) -> None:
-        """Read no faster than what is read is taken."""
+        """Pause reading while too many received bytes wait to be taken."""
         if self._peer_done or self._transport.is_closing():
             return
         exchange, limits = self._exchange, self.wire.limits
@@ -287,7 +287,7 @@ class Connection(asyncio.Protocol):
         self._finish(linger=True)
 
     def _finish(self, *, linger: bool) -> None:
-        """No further request is read; what still comes is dropped."""
+        """Close, and read no further request; bytes that still arrive are dropped."""
         self._reader.drop()
         if linger and not self._peer_done:
             self._outlet.linger()

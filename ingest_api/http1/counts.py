@@ -1,4 +1,4 @@
-"""What happened on the wire, as plain numbers. Written by one loop, read by whoever makes metrics of them."""
+"""Counters of connections and requests, as plain numbers. Written by one event loop, read by the metrics."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class WireCounts:
-    """Since the server began, but for `open`."""
+    """Totals since the server started; `open` is the current number."""
 
     open: int = 0
     accepted: int = 0
     requests: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
-    #: Requests and connections that were answered by the wire itself, by the reason of their fault.
+    #: Requests and connections that were refused before any app saw them, by the reason of their fault.
     refused: Counter[str] = field(default_factory=Counter[str])
-    #: Connections that the wire ended otherwise: idle, write_stall, unfinished, crowd, other_user.
+    #: Connections ended without such an answer: idle, linger, write_stall, unfinished, crowd, other_user.
     cut: Counter[str] = field(default_factory=Counter[str])
     #: Requests whose app failed.
     failed: int = 0

@@ -1,4 +1,4 @@
-"""Looks at every connection of one loop now and then, and acts on what is overdue. Decides nothing."""
+"""Checks every connection of one event loop periodically, and acts on overdue ones. Decides nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sweepable(Protocol):
 
 
 class Sweep:
-    """One timer for all connections, which runs while there is one."""
+    """A single timer for all connections, which runs while there is any connection."""
 
     def __init__(self, limits: WireLimits, clock: Callable[[], float]) -> None:
         self._limits = limits

@@ -1,8 +1,8 @@
-"""Decides which connection has taken too long. Values in, values out: the time is an argument.
+"""Decides which connections are overdue. Values in, values out: the time is an argument.
 
-A connection keeps no times. At every sweep it says what it is doing and how far it is; as long as both stay the same,
-the time runs; that of a body is counted by `pace`. So a request costs no timer and no look at the clock, and no
-deadline strikes early.
+A connection keeps no times. At every sweep it reports its phase and its progress; the time runs as long as both stay
+the same; that of a body is counted by `body_rate`. So a request costs no timer and no reading of the clock, and no
+deadline expires early.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ingest_api.http1.limits import WireLimits
 
 
 class Phase(Enum):
-    """What a connection waits for."""
+    """Awaited event of a connection."""
 
     FIRST = auto()
-    """The first byte there ever was."""
+    """The first byte of the connection."""
     HEAD = auto()
     """The rest of a head."""
     BODY = auto()
@@ -35,7 +35,7 @@ class Phase(Enum):
 
 
 class Seen(NamedTuple):
-    """A connection at one look: its phase, how far that is, and what its reader took (None: nothing waits for it)."""
+    """A connection at one sweep: its phase, its progress, and the bytes its client took (None: none are unsent)."""
 
     phase: Phase
     mark: Progress
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 
 
 class Verdict(Enum):
-    """What becomes of a connection."""
+    """Decision on a connection."""
 
     LEAVE = auto()
     CLOSE = auto()
@@ -55,7 +55,7 @@ class Verdict(Enum):
 
 @dataclass(slots=True)
 class Watched:
-    """Since when a connection was seen as it is."""
+    """The last seen state of a connection, and since when it is unchanged."""
 
     seen: Seen | None = None
     phase_since: float = field(default=0.0)
@@ -73,7 +73,7 @@ _TOO_SLOW = {TooSlow.RATE: Verdict.REFUSE_BODY, TooSlow.DEADLINE: Verdict.REFUSE
 
 
 def decide_verdict(watched: Watched, seen: Seen, now: float, limits: WireLimits) -> Verdict:
-    """What becomes of a connection that is seen like this now; `watched` remembers it for the next look."""
+    """Decide on a connection in this state; updates `watched` for the next sweep."""
     before, watched.seen = watched.seen, seen
     if before is None or seen[:2] != before[:2]:
         watched.phase_since = now

@@ -1,4 +1,4 @@
-"""One request and its answer, as ASGI has them. Knows the app; of the socket only what its connection offers."""
+"""A request and its answer, as ASGI has them. Knows the app; of the socket only what its connection offers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ingest_api.http1.send_buffer import Outlet
 
 _log = logging.getLogger("lakelog.wire")
 _DISCONNECT: Final[Message] = {"type": "http.disconnect"}
-#: What a piece of a body takes beside its bytes.
+#: Memory of a piece of a body beside its bytes.
 _PIECE_BYTES: Final = 64
-#: From here on a body is not copied into one block with what stands around it.
+#: A body from this size on is not copied into one block with its head and framing.
 _LARGE: Final = 64 * 1024
 
 
 class Line(Protocol):
-    """What an exchange asks of its connection."""
+    """Calls of an exchange to its connection."""
 
     @property
     def draining(self) -> bool: ...
@@ -39,7 +39,7 @@ class Line(Protocol):
 
 
 class Exchange:
-    """Used by one loop. The app is never cancelled by it: what was begun is finished."""
+    """Used by one event loop. It never cancels the app: a request that has begun is finished."""
 
     __slots__ = (
         "_head",
@@ -67,7 +67,7 @@ class Exchange:
         self._outlet = outlet
         self._loop = loop
         self._request = request
-        #: The client waits to be told to send its body.
+        #: The client waits for `100 Continue` before it sends its body.
         self.expects_continue = request.expects_continue
         self.task: asyncio.Task[None] | None = None
         self._parts: list[bytes] = []
@@ -81,14 +81,14 @@ class Exchange:
         self._head: AnswerHead | None = None
         self._left: int | None = None
         self.answered = False
-        #: The client sends no more, and most likely is gone; an answer is tried all the same.
+        #: The client has ended its side and is most likely gone; an answer is sent all the same.
         self.hung_up = False
-        #: Nobody can read an answer any more.
+        #: The connection is lost or given up: an answer is discarded.
         self.gone = False
 
     @property
     def started(self) -> bool:
-        """Some of the answer is on the wire."""
+        """The head of the answer is written."""
         return self._head is not None
 
     @property
@@ -101,7 +101,7 @@ class Exchange:
         return bool(self._waiters) and not self.whole and not self.expects_continue
 
     def take(self, piece: bytes, *, whole: bool) -> None:
-        """Some of the body has arrived, or with it all."""
+        """Take a piece of the body that has arrived; `whole`: it is the last."""
         self.whole = whole
         if piece:
             self.expects_continue = False
@@ -111,19 +111,19 @@ class Exchange:
             self._wake()
 
     def _wake(self) -> None:
-        """Let whoever is in `receive` look again."""
+        """Wake the waiting calls of `receive` to check again."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def hang_up(self) -> None:
-        """The client sends no more: the app learns it when it asks."""
+        """The client sends no more: `receive` returns a disconnect."""
         self.hung_up = True
         self._wake()
 
     def lose(self) -> None:
-        """Nobody can read the answer: what is sent from now on goes nowhere."""
+        """The answer cannot be delivered: what is sent from now on is discarded."""
         self.gone = True
         self.hang_up()
 
@@ -134,7 +134,7 @@ class Exchange:
         except asyncio.CancelledError:
             self._line.failed(self)
             raise
-        except Exception:  # noqa: BLE001 - whatever it is, its client is answered, or cut off
+        except Exception:  # noqa: BLE001 - after any error the client is answered, or cut off
             _log.exception("the app failed at %s", self._request.raw_path)
             self._line.failed(self)
         else:
@@ -217,7 +217,7 @@ class Exchange:
         if self._outlet.paused:
             await self._outlet.drain()
         elif not last:
-            await asyncio.sleep(0)  # a stream without an end must let others have their turn, whoever reads it
+            await asyncio.sleep(0)  # an endless stream must yield to other tasks, however fast its reader is
 
     def _put(self, start: Message, body: bytes, *, last: bool) -> None:
         before = b""
@@ -255,7 +255,7 @@ class Exchange:
 
     @property
     def _may_go_on(self) -> bool:
-        """What is still to come of a request could not be told from a next one."""
+        """False while a body is unfinished: the rest of it could not be told from the next request."""
         return self._request.keep_alive and self.whole and not self._line.draining
 
     def _begin(self, start: Message, whole: int | None) -> AnswerHead:

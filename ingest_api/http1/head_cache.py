@@ -1,7 +1,7 @@
-"""Decides whether a head says what the one before said, so that it need not be read again. Values in, values out.
+"""Recognizes a head equal to the one before, so that it need not be parsed again. Values in, values out.
 
-Clients send the same head again and again. Those that number their requests change one field in it, which counts:
-what else the head says is still the same.
+Clients send the same head again and again. Clients that number their requests change one field in it, a counter; the
+rest of the head stays the same.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final
 from ingest_api.http1.limits import WireLimits
 from ingest_api.http1.request_head import Head
 
-#: The field that counts. The wire asks nothing of its value.
+#: The field that is a counter. Its value has no meaning here.
 COUNTER: Final = b"producer-seq"
 _COUNTED: Final = re.compile(rb"\r\n" + COUNTER + rb":[ \t]*([0-9]+)\r\n", re.IGNORECASE)
 _MOST_DIGITS: Final = 19
 
 
 class KnownHead:
-    """A head as bytes, around the number in it, and what it says; without a number all of it is `_before`."""
+    """A head as bytes before and behind its number, and parsed; without a number all of it is `_before`."""
 
     __slots__ = ("_before", "_behind", "_head", "_place", "_size")
 
@@ -31,11 +31,11 @@ class KnownHead:
         found = _COUNTED.search(data) if len(counting) == 1 and may_grow else None
         if found is not None:
             self._before, self._behind, self._place = data[: found.start(1)], data[found.end(1) :], counting[0]
-        #: of what is behind the number, and of the body
+        #: Size of the bytes behind the number, and of the body; -1 for a chunked body.
         self._size = -1 if head.length is None else len(self._behind) + head.length
 
     def repeat(self, data: bytes) -> Head | None:
-        """What `data`, a head to its end, says; None where it must be read."""
+        """Return the head for `data`, which is a whole head; None if it must be parsed."""
         if self._place < 0:
             return self._head if data == self._before else None
         end = len(data) - len(self._behind)
@@ -44,7 +44,7 @@ class KnownHead:
         return self._with(data[len(self._before) : end])
 
     def repeat_whole(self, data: bytes) -> tuple[Head, bytes] | None:
-        """What `data` says, if it is one whole request with a body of the same length."""
+        """Return head and body if `data` is exactly one request with this head and a body of the same length."""
         begin = end = len(self._before)
         if not data.startswith(self._before):
             return None
@@ -56,7 +56,7 @@ class KnownHead:
         return None if head is None else (head, data[end + len(self._behind) :])
 
     def _with(self, number: bytes) -> Head | None:
-        """The head with another number. A number has nothing in it that could end its field."""
+        """The head with another number; None if it is not all digits, as other bytes could end the field."""
         if not number.isdigit() or len(number) > _MOST_DIGITS:
             return None
         return self._head.with_value(self._place, number)

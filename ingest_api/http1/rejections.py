@@ -1,4 +1,4 @@
-"""What is wrong with what a client sent, and what it is told. Values alone."""
+"""Refusals of invalid input of clients, each with its status and message. Values alone."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Final, NamedTuple
 
 
 class Fault(NamedTuple):
-    """A refusal by the wire. `reason` is the name under which it is counted."""
+    """A refusal before any app is called. `reason` is the name under which it is counted."""
 
     status: int
     reason: str
     message: str
     not_attempted: bool = False
-    """Said where the same request may be sent again as it is."""
+    """The same request may be sent again unchanged; the answer includes it."""
 
 
 class BadRequest(Exception):
-    """Raised where a request is read; nothing behind it on its connection is ever executed."""
+    """Raised while a request is parsed; no later request of its connection is ever executed."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)

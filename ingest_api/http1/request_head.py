@@ -1,7 +1,7 @@
-"""Decides what one request head says, and what is wrong with it. Values in, values out.
+"""Parses and validates a request head. Values in, values out.
 
-httptools reads the fields; it refuses bare line ends, folded fields, control characters, spaces before colons and
-unknown methods. What it lets pass, and every field that frames a body, is checked here.
+httptools parses the fields; it refuses bare line ends, folded fields, control characters, spaces before colons and
+unknown methods. Faults that it accepts, and every field that frames a body, are checked here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ingest_api.http1.rejections import (
 
 HEAD_END: Final = b"\r\n\r\n"
 _VERSIONS: Final = {b"HTTP/1.1": "1.1", b"HTTP/1.0": "1.0"}
-#: The fields that the wire itself acts upon.
+#: The fields that this package itself acts upon.
 _OURS: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"))
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?]+)(/[^?]*)?(\?.*)?", re.IGNORECASE)
 #: Without the comma of the grammar: two Host fields, gathered, must not look like one.
@@ -39,10 +39,10 @@ _LONGEST_LENGTH: Final = 18
 
 
 class Head(msgspec.Struct):
-    """A request head that is sound. `length` is None for a chunked body.
+    """A valid request head. `length` is None for a chunked body.
 
-    It may be met again: nobody changes it, and what an app works out of it is kept in `notes`, whatever a field says
-    that counts.
+    It may be reused for a repeated head: never change it. An app caches in `notes` what it derives from the head, but
+    nothing that depends on the counter field.
     """
 
     method: str
@@ -57,7 +57,7 @@ class Head(msgspec.Struct):
     notes: dict[str, Any] = {}
 
     def with_value(self, place: int, value: bytes) -> Head:
-        """The same but for the value of one field, which means nothing to the wire."""
+        """Copy with another value of one field, a field without meaning for this package."""
         headers = self.headers.copy()
         headers[place] = headers[place][0], value
         return Head(
@@ -85,7 +85,7 @@ class _Fields:
 
 
 def check_beginning(head: bytes, seen: int, limits: WireLimits) -> BadRequest | None:
-    """What is wrong already with a head that has not ended; `seen` bytes of it were sound before."""
+    """Return the fault of a head that has not ended, or None; its first `seen` bytes were checked before."""
     if len(head) >= limits.head_bytes:
         return BadRequest(decide_oversize(head, limits))
     if _MISPLACED.search(head, seen):
@@ -96,12 +96,12 @@ def check_beginning(head: bytes, seen: int, limits: WireLimits) -> BadRequest | 
 
 
 def decide_oversize(head: bytes, limits: WireLimits) -> Fault:
-    """Which part of a head is too much."""
+    """Return the fault of a head that is too large: its URL, or the whole head."""
     return HEAD_TOO_LARGE if 0 <= head.find(b"\r\n") <= limits.head_bytes else URL_TOO_LONG
 
 
 def parse_head(head: bytes, limits: WireLimits) -> Head:
-    """All of a head, from its request line to the empty line. Raises BadRequest."""
+    """Parse a whole head, from its request line to the empty line. Raises BadRequest."""
     if len(head) > limits.head_bytes:
         raise BadRequest(decide_oversize(head, limits))
     headers = _read_fields(head)
@@ -143,7 +143,7 @@ def _read_fields(head: bytes) -> Headers:
 
 
 def _plain_target(method: str, target: bytes, headers: Headers) -> bytes:
-    """A target of the other three forms as path and query."""
+    """Convert a target of the other three forms to path and query."""
     if method == "CONNECT":
         raise BadRequest(NO_TUNNELS)
     if target == b"*" and method == "OPTIONS":
@@ -151,14 +151,14 @@ def _plain_target(method: str, target: bytes, headers: Headers) -> bytes:
     absolute = _ABSOLUTE.fullmatch(target)
     if absolute is None or not _HOST.fullmatch(absolute[1]):
         raise bad_request("the request target is neither a path nor a URL of http or https")
-    # The law of proxies: the authority of such a target counts, not the Host field.
+    # RFC 9112, 3.2.2: the authority of an absolute target overrides the Host field.
     authority: bytes = absolute[1]
     headers[:] = [(b"host", authority), *((name, value) for name, value in headers if name != b"host")]
     return (absolute[2] or b"/") + (absolute[3] or b"")
 
 
 def _gather_ours(headers: Headers) -> dict[bytes, bytes]:
-    """The fields that the wire acts upon. One that comes twice becomes a list, which only `connection` may be."""
+    """The fields of `_OURS`. A repeated one becomes a list, which only `connection` may be."""
     ours: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in _OURS:

@@ -1,7 +1,7 @@
-"""Decides what a stream of bytes says: heads, bodies, and where the next request begins. Values in, values out.
+"""Splits a stream of bytes into heads and bodies, and finds where the next request begins. Values in, values out.
 
-However the stream is cut, the same requests come out. Whoever reads decides when a next head is looked for, so that
-nothing behind a request that is in work, or behind an error, is ever read.
+The same requests result however the stream is cut. The caller decides when the next head is parsed, so that nothing
+behind a request in progress, or behind an error, is ever parsed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ingest_api.http1.head_cache import KnownHead
 from ingest_api.http1.limits import WireLimits
 from ingest_api.http1.request_head import HEAD_END, Head, check_beginning, parse_head
 
-#: Of the head that a connection remembers.
+#: Largest head that a connection remembers, in bytes.
 _LONGEST_KEPT: Final = 4096
 
 
@@ -33,24 +33,24 @@ class RequestReader:
 
     def __init__(self, limits: WireLimits) -> None:
         self._limits = limits
-        # What was given and not read yet: the buffer from `at` on. No head ends before `searched`.
+        # Bytes given and not read yet: the buffer from `at` on. No head ends before `searched`.
         self._buffer = b""
         self._at = 0
         self._searched = 0
         self._left = 0
         self._chunked: ChunkedBody | None = None
         self._last: KnownHead | None = None
-        #: Of all bodies, with their framing.
+        #: Bytes read of all bodies, with their framing.
         self.body_bytes = 0
 
     @property
     def ahead(self) -> int:
-        """How much waits to be read."""
+        """Number of bytes that wait to be read."""
         return len(self._buffer) - self._at
 
     @property
     def in_head(self) -> bool:
-        """A head has begun. Half an empty line before it is no part of it: who sends those says nothing yet."""
+        """A head has begun. A lone CR, half an empty line before a request, does not begin one."""
         return self.ahead > 1 or (self.ahead == 1 and not self._buffer.endswith(b"\r"))
 
     @property
@@ -68,12 +68,12 @@ class RequestReader:
         self._at = 0
 
     def drop(self) -> None:
-        """Forget what waits."""
+        """Discard the waiting bytes."""
         self._buffer = b""
         self._at = self._searched = 0
 
     def read_head(self) -> Head | None:
-        """The next head, if all of it is there."""
+        """Read the next head; None if it has not all arrived."""
         buffer, at = self._buffer, self._at
         while buffer.startswith(b"\r\n", at):
             at += 2  # empty lines before a request line mean nothing
@@ -104,13 +104,13 @@ class RequestReader:
         return head
 
     def read_repeated(self, data: bytes) -> tuple[Head, bytes] | None:
-        """What `data` says, if it is one whole request with the head of the last one: the quick way."""
+        """Fast path: head and body if `data` is exactly one request with the head of the last one, else None."""
         if self._last is None or self._at != len(self._buffer):
             return None
         return self._last.repeat_whole(data)
 
     def read_body(self) -> bytes:
-        """What is there of the body that began with the last head."""
+        """Read the bytes that have arrived of the body of the last head."""
         begin = self._at
         if self._chunked is not None:
             piece, self._at = self._chunked.feed(self._buffer, begin)
@@ -122,5 +122,5 @@ class RequestReader:
             self._left -= len(piece)
         self.body_bytes += self._at - begin
         if self._at == len(self._buffer):
-            self.drop()  # what was read must not stay in memory
+            self.drop()  # bytes already read must not stay in memory
         return piece

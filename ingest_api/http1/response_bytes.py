@@ -1,4 +1,4 @@
-"""Decides the bytes of an answer: its head, its chunks, the answers of the wire itself. Values in, values out."""
+"""Renders the bytes of an answer: its head, its chunks, refusals without an app. Values in, values out."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FAILED: Final = b'{"error_code":50000,"message":"internal error","outcome":"unk
 
 _PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
 _STATUS_LINES: Final = {n: f"HTTP/1.1 {n} {_PHRASES.get(n, '')}\r\n".encode() for n in range(200, 600)}
-#: The fields that say how an answer is framed.
+#: The fields that frame an answer.
 _OURS: Final = frozenset((b"content-length", b"connection", b"transfer-encoding"))
 _BODILESS: Final = frozenset((204, 304))
 _CONNECTION: Final = (b"connection: close\r\n", b"connection: keep-alive\r\n")
 
 
 class AnswerHead(NamedTuple):
-    """The first bytes of an answer, and how its body goes on. `left` is None where no length was promised."""
+    """The first bytes of an answer, and the framing of its body. `left` is None if it has no content-length."""
 
     data: bytes
     bodiless: bool
@@ -43,10 +43,10 @@ def plan_answer(
     is_old: bool,
     keep_alive: bool,
 ) -> AnswerHead:
-    """The head of an answer. `whole` is the length of its body where all of it is there.
+    """Render the head of an answer. `whole` is the length of its body if the body is complete.
 
-    `more` are fields that are sound already. An old request is one of HTTP/1.0, which knows no chunks. Raises
-    ValueError for an answer that would be misread on the wire.
+    `more` are valid header lines. `is_old`: the request is HTTP/1.0, which has no chunks. Raises ValueError for an
+    answer that a client would misread.
     """
     length: int | None = None
     parts: list[bytes] = []
@@ -77,7 +77,7 @@ def plan_answer(
 
 
 def head_of_whole(status: int, fields: bytes, more: bytes, size: int, *, is_old: bool, keep_alive: bool) -> bytes:
-    """The same for a whole answer with a body, by the shortest way: `fields` and `more` are sound lines."""
+    """Fast path of `plan_answer` for a whole answer with a body: `fields` and `more` are valid header lines."""
     connection = b"" if keep_alive and not is_old else _CONNECTION[keep_alive]
     return b"%b%b%bcontent-length: %d\r\n%b\r\n" % (_STATUS_LINES[status], more, fields, size, connection)
 
@@ -89,7 +89,7 @@ def _promise(before: int | None, value: bytes) -> int:
 
 
 def _join(parts: list[bytes]) -> bytes:
-    """Fields of four parts, the last CRLF. A line break that an app got from a client must not become one of these."""
+    """Join fields of four parts each, the last CRLF. Refuses line breaks in values: a client could inject a field."""
     data = b"".join(parts)
     if len(data) - len(data.translate(None, b"\r\n\0")) != len(parts) // 2:
         raise ValueError("a field of an answer has a line break or a NUL")
@@ -97,14 +97,14 @@ def _join(parts: list[bytes]) -> bytes:
 
 
 def frame_chunk(size: int, *, last: bool) -> tuple[bytes, bytes]:
-    """What stands before and behind one piece of a chunked body; an empty one says nothing unless it is the last."""
+    """Framing before and behind one piece of a chunked body; an empty piece has none unless it is the last."""
     if not size:
         return b"", LAST_CHUNK if last else b""
     return b"%x\r\n" % size, b"\r\n" + LAST_CHUNK if last else b"\r\n"
 
 
 def refuse(fault: Fault, more: bytes, *, is_head: bool = False) -> bytes:
-    """The whole answer to a request that is not executed. Its connection ends with it."""
+    """Render the whole answer to a request that is not executed. Its connection ends with it."""
     content: dict[str, object] = {"error_code": fault.status, "message": fault.message}
     headers: Headers = [(b"content-type", b"application/json")]
     if fault.not_attempted:
@@ -115,7 +115,7 @@ def refuse(fault: Fault, more: bytes, *, is_head: bool = False) -> bytes:
 
 
 def answer_failure(more: bytes, *, is_head: bool = False) -> bytes:
-    """The whole answer to a request whose app failed before it answered."""
+    """Render the whole answer to a request whose app failed before it answered."""
     return _answer_whole(500, [(b"content-type", b"application/json")], _FAILED, more, is_head=is_head)
 
 

@@ -1,4 +1,4 @@
-"""Decides what an app is told of a request and of where it came from. Values in, values out."""
+"""Makes the ASGI scope of a request and its connection. Values in, values out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 class Place(NamedTuple):
-    """What all requests of a connection have in common."""
+    """The part of a scope that all requests of a connection share."""
 
     scheme: str
     client: tuple[str, int] | None
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 def address(name: Any) -> tuple[str, int] | None:
-    """A socket's name as ASGI has it; that of a Unix socket is a path, or nothing."""
+    """A socket's name as ASGI has it; None for a Unix socket, whose name is a path or empty."""
     return None if not name or isinstance(name, (str, bytes)) else (name[0], name[1])
 
 

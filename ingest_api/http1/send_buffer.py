@@ -9,12 +9,12 @@ from typing import Final
 
 from ingest_api.http1.counts import WireCounts
 
-#: Closing with this tells the peer that what it got is not all.
+#: Closing with this option sends a reset: the peer learns that the answer is incomplete.
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class Outlet:
-    """Used by one loop. Once it is over, what is written goes nowhere."""
+    """Used by one event loop. Once `over` is set, what is written is discarded."""
 
     __slots__ = ("_counts", "_drainers", "_loop", "_sent", "_transport", "lingering", "over", "paused")
 
@@ -26,11 +26,11 @@ class Outlet:
         self._counts = counts
         self._drainers: list[asyncio.Future[None]] = []
         self._sent = 0
-        #: Too much waits for the reader.
+        #: Backpressure: too many bytes are unsent.
         self.paused = False
-        #: Nothing more is said; the connection ends as soon as what was written has been taken.
+        #: No more is written; the connection ends as soon as the bytes written before are sent.
         self.over = False
-        #: Our side has ended, and the client's is waited for.
+        #: Our side has ended; waiting for the client to end its own.
         self.lingering = False
         transport.set_write_buffer_limits(high=most_unsent)
         self._tell_kernel(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, most_unsent)
@@ -41,7 +41,7 @@ class Outlet:
 
     @property
     def taken(self) -> int:
-        """How much was taken off our hands since the connection was made."""
+        """Bytes handed to the kernel since the connection was made."""
         return self._sent - self.unsent
 
     def write(self, data: bytes) -> None:
@@ -51,7 +51,7 @@ class Outlet:
             self._transport.write(data)
 
     def write_large(self, *pieces: bytes) -> None:
-        """Without copying them into one block."""
+        """Write without copying the pieces into one block."""
         if not self.over:
             size = sum(map(len, pieces))
             self._sent += size
@@ -59,7 +59,7 @@ class Outlet:
             self._transport.writelines(pieces)
 
     async def drain(self) -> None:
-        """Wait until the reader has taken enough, or is gone."""
+        """Wait until the client has taken enough, or the connection is lost."""
         while self.paused:
             drainer: asyncio.Future[None] = self._loop.create_future()
             self._drainers.append(drainer)
@@ -73,12 +73,12 @@ class Outlet:
                 drainer.set_result(None)
 
     def close(self) -> None:
-        """End it after what was written."""
+        """Close after the bytes written before are sent."""
         self.over = True
         self._transport.close()
 
     def linger(self) -> None:
-        """End our side after what was written. To close at once, with bytes unread, would take it from its reader."""
+        """End our side after the bytes written before. Closing with input unread would reset, and lose the answer."""
         if self._transport.can_write_eof():
             self.over = self.lingering = True
             self._transport.write_eof()
@@ -86,13 +86,16 @@ class Outlet:
             self.close()
 
     def abort(self) -> None:
-        """End it so that nobody takes for whole what is not."""
+        """Close by a reset, so that an incomplete answer is not taken for a whole one."""
         self.over = True
         self._tell_kernel(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._transport.abort()
 
     def _tell_kernel(self, level: int, option: int, value: int | bytes) -> None:
-        """What is unsent must not pile up in the kernel either, which would hide how slow a reader is, too."""
+        """Set a socket option; none for a Unix socket.
+
+        TCP_NOTSENT_LOWAT: unsent bytes must not pile up in the kernel, which would also hide a slow reader.
+        """
         sock = self._transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:
             sock.setsockopt(level, option, value)

@@ -1,4 +1,4 @@
-"""What all connections of one server share."""
+"""State that all connections of one server share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ingest_api.http1.limits import WireLimits
 
 
 class Wire:
-    """Used by one loop."""
+    """Used by one event loop."""
 
     def __init__(self, limits: WireLimits, counts: WireCounts, clock: Callable[[], float]) -> None:
         self.limits = limits
@@ -22,7 +22,7 @@ class Wire:
         self._rendered = b""
 
     def render(self, default_headers: Headers) -> bytes:
-        """The fields that every answer has. The server makes a new list of them when they change."""
+        """Render the fields of every answer. Cached by identity: the server makes a new list when they change."""
         if default_headers is not self._rendered_of:
             self._rendered = b"".join([b"%b: %b\r\n" % field for field in default_headers])
             self._rendered_of = default_headers
