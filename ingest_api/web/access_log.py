@@ -1,7 +1,7 @@
-"""The access log: one line for each request, or for each that went wrong, written by a thread of its own.
+"""The access log: a line for each request, or for each failed or slow one, written by a thread of its own.
 
-The loop only appends to a bounded queue. What comes faster than it can be written drops the oldest, which are counted.
-Knows how a line looks; must not know where logs go, which is a matter of the logging configuration.
+The loop only appends to a bounded queue. A full queue drops its oldest entries and counts them. Knows how a line looks;
+must not know where logs go, which is a matter of the logging configuration.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, Literal, NamedTuple
 Which = Literal["off", "errors", "all"]
 
 ROOM: Final = 10_000
-#: A request that takes longer is worth a line even where only errors are, unless it was asked to take long.
+#: A slower request is logged even if only errors are, unless the client asked for a long answer.
 SLOW_S: Final = 1.0
 _EVERY_S: Final = 0.1
 _MOST_SHOWN: Final = 1000
 
 
 class Access(NamedTuple):
-    """One request. `size` is that of the answer's body, None where it was streamed."""
+    """Entry of a request. `size` is that of the answer's body, None if it was streamed."""
 
     at: float
     method: str
@@ -36,7 +36,7 @@ class Access(NamedTuple):
 
 
 class AccessLog:
-    """`add` is for the loop alone; `start` and `stop` for whoever runs it."""
+    """Queue and writer thread. Only the loop calls `add`; the server calls `start` and `stop`."""
 
     def __init__(self, which: Literal["errors", "all"], *, room: int = ROOM) -> None:
         self.everything = which == "all"
@@ -51,7 +51,7 @@ class AccessLog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is left. Nothing is written after this."""
+        """Write the remaining entries. Nothing is written after this."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -80,7 +80,7 @@ def open_access_log(which: Which) -> AccessLog | None:
 
 
 def as_record(access: Access, logger: str) -> logging.LogRecord:
-    """A line with the time of its request. `facts` are for a form that keeps fields apart."""
+    """Make a log record with the time of its request. `facts` are its fields for structured formats."""
     path = readable(access.path + b"?" + access.query if access.query else access.path)
     took_ms = round(access.seconds * 1000, 3)
     facts = {
@@ -102,7 +102,7 @@ def as_record(access: Access, logger: str) -> logging.LogRecord:
 
 
 def readable(raw: bytes) -> str:
-    """What a client sent as its URL, on one line of plain characters, whatever it was."""
+    """Show any URL of a client on one line of printable characters."""
     text = raw[:_MOST_SHOWN].decode("ascii", "backslashreplace")
     shown = "".join(char if char.isprintable() and char != '"' else f"\\x{ord(char):02x}" for char in text)
     return shown if len(raw) <= _MOST_SHOWN else shown + "…"

@@ -1,4 +1,4 @@
-"""Admission: the name that a request calls the server by, the web page that sent it, and the type of its body.
+"""Admission: checks the host name of a request, the web page that sent it, and the type of its body.
 
 Decides by the head alone, so one decision holds for all requests that repeat the head. Knows no route.
 """
@@ -19,7 +19,7 @@ from ingest_api.web.route_spec import Operation
 
 #: The name in `Host` is none of this server's.
 UNKNOWN_HOST: Final = 42101
-#: A body does not say what it is.
+#: A body has no Content-Type.
 UNTYPED: Final = 41501
 _FIELDS: Final = FIELDS | {b"host", b"content-length", b"transfer-encoding"}
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -28,13 +28,13 @@ _MOST_TYPES: Final = 64
 
 
 class Door:
-    """Used by one loop."""
+    """Used by one event loop."""
 
     def __init__(self, settings: ServerSettings, hosts: Hosts) -> None:
         self._origins = settings.cors_origins
         self._proxies = settings.trusted_proxies
         self._hosts = hosts
-        #: Content types as they are sent of which it is known that a route takes them; bounded.
+        #: Content types, as sent, that some route is known to take; bounded.
         self._types: set[bytes] = set()
 
     def admit(self, operation: Operation, scope: Scope) -> None:
@@ -50,7 +50,7 @@ class Door:
             self._judge(operation, scope, _gather(headers))
 
     def _is_plain(self, fields: Fields) -> bool:
-        """A request as programs send it: the short way to the same decision."""
+        """Fast path: a request as programs send it passes without the full check."""
         if b"origin" in fields or b"sec-fetch-site" in fields:
             return False
         media = fields.get(b"content-type")
@@ -69,7 +69,7 @@ class Door:
                 self._types.add(fields[b"content-type"])
 
     def serves(self, scope: Scope) -> bool:
-        """Whether a request came under a name of this server."""
+        """True if a request names this server in `Host`."""
         try:
             self._check_host(scope, _gather(scope["headers"]))
         except Refusal:
@@ -77,7 +77,7 @@ class Door:
         return True
 
     def _check_host(self, scope: Scope, fields: Fields) -> None:
-        """A name that a proxy passes on is checked like `Host`: DNS rebinding may be aimed at the proxy."""
+        """Check `Host`, and a host that a proxy forwards likewise: DNS rebinding may be aimed at the proxy."""
         host = fields.get(b"host")
         if host is not None and not self._hosts.serves(host):
             raise _misdirected(host.decode("latin-1"))
@@ -93,7 +93,7 @@ class Door:
 
 
 def check_type(operation: Operation, fields: Fields) -> None:
-    """Refuse a body without a type, and a type that no route takes, on a request without a body as well.
+    """Refuse a body without a type, and a type that no route takes, even on a request without a body.
 
     Browsers send those cross-origin without a preflight. `curl -d ''` sends such a type with an empty body; that passes
     unless a browser sent it. Which of the known types a body may have is checked by its route.

@@ -1,13 +1,13 @@
 """Decides which bodies may be in memory. Values in, values out: the time is an argument.
 
-A body holds what came of it, and asks for more as more comes. Where there is no room it waits while that can help:
+A body holds its received bytes, and asks for more room as more arrive. If there is none, it waits while that can help:
 
     share   Of an address that holds more than half while others ask, the newest bodies are refused, never its eldest.
-    age     A body that is still not all there after the grace is refused when a younger one asks: to keep memory from
-            others, a client has to send that memory again and again.
-    knot    Where every body that holds something waits, the youngest is refused: the eldest always comes to its end.
+    age     A body that is incomplete after the grace is refused when a younger one asks: to keep memory from others,
+            a client has to send its bytes again and again.
+    knot    If every body that holds memory waits, the youngest is refused: the eldest is always completed.
 
-What a body only announced counts for nothing. What is all there is never refused: it is answered soon.
+Announced bytes do not count until they arrive. A complete body is never refused: it is answered soon.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-#: What one network gets of IPv6 at least; who has it has all of its addresses.
+#: Smallest IPv6 network that is assigned; its owner has all addresses in it.
 _V6_PREFIX: Final = 64
-#: More bodies than these do not wait: beside what they hold there is some of each in the buffers of its connection.
+#: Most waiting bodies: beside its held bytes, each has some more in the buffers of its connection.
 MOST_WAITING: Final = 16
 
 
@@ -31,9 +31,9 @@ class Refused(Enum):
 
 @dataclass(eq=False, slots=True)
 class Room:
-    """What one body holds. `began` is when it began to, later by what it waited since.
+    """Memory of one body. `began` is the time of its first bytes, plus the time for which it waited since.
 
-    It is `arriving` while its reader can be told to give it up.
+    It is `arriving` while its reader can be cancelled to give up the memory.
     """
 
     owner: str
@@ -50,13 +50,13 @@ class Room:
 
 
 class BodyPool:
-    """The methods answer those that waited and need not any more, or were refused meanwhile, beside who asks."""
+    """Room for all bodies. Methods return the rooms whose wait has ended: granted, or refused."""
 
     def __init__(self, most: int, grace_s: float) -> None:
         self._most = most
         self._grace_s = grace_s
         self._of_owner: dict[str, int] = {}
-        # Those that hold something, in the order in which they began to.
+        # Rooms that hold bytes, in the order in which they began to.
         self._rooms: dict[Room, None] = {}
         self._waiting: dict[Room, None] = {}
         self.held = 0
@@ -65,7 +65,7 @@ class BodyPool:
         return self.held + size <= self._most
 
     def ask(self, room: Room, size: int, now: float) -> list[Room]:
-        """Have `room` hold `size` bytes: now, later, or not at all. What holds nothing yet does not wait."""
+        """Let `room` hold `size` bytes: now, later, or never. A room that holds nothing yet is refused, not queued."""
         if self.held + size - room.held <= self._most and not self._waiting:
             self._hold(room, size)
             return []
@@ -78,22 +78,22 @@ class BodyPool:
         return changed
 
     def shrink(self, room: Room, size: int, now: float) -> list[Room]:
-        """It holds no more than `size` any more."""
+        """Reduce `room` to at most `size` bytes."""
         self._hold(room, min(size, room.held))
         return self._settle(now) if self._waiting else []
 
     def give_back(self, room: Room, now: float) -> list[Room]:
-        """It holds nothing any more, and waits for nothing."""
+        """Free all of `room`, and end its wait."""
         self._waiting.pop(room, None)
         room.waiting_since = None
         return self.shrink(room, 0, now)
 
     def look(self, now: float) -> list[Room]:
-        """As time goes by, what was young grows old."""
+        """Decide again later: a body may have passed its grace."""
         return self._settle(now)
 
     def give_up(self, room: Room, now: float) -> list[Room]:
-        """It waited for too long."""
+        """Refuse a room that has waited for too long."""
         self._refuse(room, Refused.FULL)
         return [room, *self._settle(now)]
 
@@ -125,18 +125,18 @@ class BodyPool:
         return served
 
     def _in_order(self) -> list[Room]:
-        """Those that wait, the eldest first."""
+        """Waiting rooms, the eldest first."""
         return sorted(self._waiting, key=lambda room: room.began)
 
     def _is_greedy(self, room: Room) -> bool:
-        """More than half would be of its owner while others wait. One body of an owner may have more."""
+        """True if its owner would hold more than half while others wait. A single body may hold more."""
         would_hold = self._of_owner.get(room.owner, 0) + room.wanted - room.held
         if would_hold <= max(self._most // 2, room.wanted):
             return False
         return any(other.owner != room.owner for other in self._waiting)
 
     def _plan_victims(self, asking: Room, now: float) -> list[tuple[Room, Refused]]:
-        """What has to go for `asking`; nothing where that would not be enough."""
+        """Choose bodies to refuse for `asking`; none if all candidates together would not be enough."""
         missing = self.held + asking.wanted - asking.held - self._most
         victims: list[tuple[Room, Refused]] = []
         if missing <= 0:
@@ -164,7 +164,7 @@ class BodyPool:
         return list(found.items())
 
     def _beyond_half(self, owner: str, arriving: list[Room]) -> list[Room]:
-        """The newest bodies of an owner, as many as are above half of all; never its eldest."""
+        """The newest bodies of an owner, until it holds no more than half; never its eldest."""
         above = self._of_owner[owner] - self._most // 2
         eldest = next(room for room in self._rooms if room.owner == owner)
         found: list[Room] = []
@@ -192,14 +192,14 @@ class BodyPool:
             self._rooms.pop(room, None)
 
     def _refuse(self, room: Room, why: Refused) -> None:
-        """Its bytes count for nothing from now on; they are dropped as soon as its reader is told."""
+        """Refuse: its bytes no longer count; they are dropped as soon as its reader is cancelled."""
         self._waiting.pop(room, None)
         room.waiting_since, room.refused = None, why
         self._hold(room, 0)
 
 
 def owner_of(host: str) -> str:
-    """Whose body it is, by where it comes from."""
+    """Owner of a body: the client's address, or its network for IPv6."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

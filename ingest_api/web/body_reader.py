@@ -1,6 +1,6 @@
-"""Reading bodies within the limits: of one body, and of all that are in memory at once.
+"""Reads bodies within the limits: of one body, and of all that are in memory at once.
 
-Does what `body_pool` decides. A body that waits for room is not received, so its connection is not read.
+Acts on the decisions of `body_pool`. A body that waits for room is not received, so its connection is not read.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from ingest_api.web.decompress import decode_content, decode_pieces, is_identity
 from ingest_api.web.errors import Refusal, try_again
 from ingest_api.web.request import Call, Message
 
-#: Bodies below this are so small that they are not counted one by one: connections have about as much of a buffer.
+#: Smaller bodies are not counted: the buffer of each connection is about as large.
 SMALL: Final = 64 * 1024
-#: What is so small, coded and decoded, is decoded by the loop.
+#: Up to these sizes, coded and decoded, a body is decoded by the loop.
 _CODED_IN_LOOP: Final = 16 * 1024
 _DECODED_IN_LOOP: Final = 256 * 1024
-#: A thread decodes so much at once; it is counted then. So many threads do.
+#: Bytes that a thread decodes before they are counted; number of such threads.
 _DECODED_AT_ONCE: Final = 1024 * 1024
 _DECODING: Final = 2
-#: So many pieces become one: each takes some memory beside its bytes.
+#: Pieces that are joined into one, as each takes some memory beside its bytes.
 _PIECES: Final = 256
-#: So often a body looks for room, and so often in vain.
+#: Interval at which a waiting body checks for room, and number of checks before it is refused.
 _LOOK_S: Final = 0.5
 _LOOKS: Final = 10
 _PLAIN: Final = "bodies.plain"
@@ -36,11 +36,11 @@ _WHY: Final = {
 
 
 class ClientGone(Exception):
-    """The client went away before it had sent its whole request: nothing of it counts."""
+    """The client disconnected before it had sent its whole request: the request is not executed."""
 
 
 class Bodies:
-    """Used by the loop alone. `held` is what large bodies take in memory now, from their first bytes to the answer."""
+    """Used by the loop alone. `held`: bytes of large bodies in memory, from their first bytes to the answer."""
 
     def __init__(self, most: int, most_in_all: int, grace_s: float = 20.0) -> None:
         self._most = most
@@ -54,14 +54,14 @@ class Bodies:
         return self._pool.held
 
     def take_small(self, call: Call) -> bytes | None:
-        """The body of a request that needs no decoding, is not counted, and is there; else it is to be read."""
+        """Return the body if it has all arrived, is small, and needs no decoding; else None: call `read`."""
         at_once = call.at_once
         if at_once is None:
             return None
         return at_once.take_body() if call.cached(_PLAIN, _is_small_and_plain) else None
 
     async def read(self, call: Call) -> bytes:
-        """The body of a request, decoded. What it holds is given back by `release`."""
+        """Read and decode the body of a request. `release` frees its memory."""
         length, coding = 0, None
         for name, value in call.headers:
             if name == b"content-length":
@@ -82,7 +82,7 @@ class Bodies:
         return body if coding is None or is_identity(coding) else await self._decode(call, body, coding)
 
     async def receive(self, call: Call, receiving: Awaitable[Message]) -> Message:
-        """What was received; meanwhile, and only then, the body may have to make room for others."""
+        """Receive a message; only during this wait may the body be refused to make room for others."""
         room = call.room
         if room is None:
             return await receiving
@@ -98,7 +98,7 @@ class Bodies:
             room.arriving = False
 
     async def hold(self, call: Call, size: int) -> None:
-        """Have the request hold `size` bytes from now on, perhaps after a while, or refuse it."""
+        """Let the request hold `size` bytes, perhaps after a wait, or refuse it."""
         if size > self._most:
             raise self._too_large()
         room = call.room
@@ -117,7 +117,7 @@ class Bodies:
             raise _refusal(room.refused)
 
     def shrink(self, call: Call, size: int) -> None:
-        """Have it hold no more than this."""
+        """Reduce the memory of the request to at most `size`."""
         if call.room is not None:
             self._tell(self._pool.shrink(call.room, size, asyncio.get_running_loop().time()))
 
@@ -191,7 +191,7 @@ class Bodies:
 
 
 def _decode_on(pieces: Iterator[bytes], so_far: bytearray) -> bytes | None:
-    """Decode some more; all of it once there is no more."""
+    """Decode about 1 MiB more; returns the whole body once it is complete, else None."""
     upto = len(so_far) + _DECODED_AT_ONCE
     for piece in pieces:
         so_far += piece

@@ -1,4 +1,4 @@
-"""What the routes share: the log, the settings, and the bounds on what is in memory. Made once, passed to all."""
+"""The state that routes share: the log, the settings, and the bounds on memory. Made once, passed to all."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ingest_api.web.wakeups import End, LoopNotifier
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: An answer of more entries takes milliseconds.
+#: Making an answer of more entries takes milliseconds.
 _MANY: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """The parts of a running HTTP tier. `closing` tells those who wait that a stop has begun."""
+    """The parts of a running HTTP tier. `closing` is set when a stop has begun, and ends waits."""
 
     log: Log
     groups: Coordinator
@@ -40,16 +40,16 @@ class ServerContext:
     bell: LoopNotifier = field(default_factory=LoopNotifier)
 
     async def in_thread(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Something that may wait for the disk. It goes on when our patience is over: its outcome is unknown then."""
+        """Run a call that may wait for the disk. It goes on after the request timeout: its outcome is then unknown."""
         running = asyncio.get_running_loop().run_in_executor(self.threads, lambda: act(*args, **kwargs))
         return await self.in_time(running)
 
     async def show(self, entries: int, make: Callable[[], T]) -> T:
-        """An answer of so many entries; one of many is made in a thread."""
+        """Make an answer of so many entries, in a thread if they are many."""
         return make() if entries < _MANY else await self.in_thread(make)
 
     async def change_topics(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make, grow or delete topics. Groups know of it before it returns, and in the end whoever waits for that."""
+        """Create, grow or delete topics. Groups are notified before it returns, or after a timeout once it is done."""
         return await self.in_time(asyncio.shield(self._change_topics(lambda: act(*args, **kwargs))))
 
     async def _change_topics(self, act: Callable[[], T]) -> T:
@@ -59,7 +59,7 @@ class ServerContext:
             await self.groups.topics_changed()
 
     async def in_time(self, running: Awaitable[T]) -> T:
-        """What may take as long as a sick disk: when our patience is over, its outcome is unknown."""
+        """Await a call that a sick disk may delay; raises OutcomeUnknown after the request timeout."""
         seconds = self.settings.request_timeout_ms / 1000
         try:
             return await asyncio.wait_for(running, seconds)
@@ -68,7 +68,7 @@ class ServerContext:
 
     @contextmanager
     def polling(self, gone: Coroutine[Any, Any, None]) -> Generator[tuple[End, ...]]:
-        """While a reader waits: what else may end that, `gone` being that it went away."""
+        """Count a waiting reader; yields what else ends its wait: `gone`, its disconnect, or a stop of the server."""
         leaving = asyncio.ensure_future(gone)
         with self.watch.polling:
             try:

@@ -1,6 +1,6 @@
-"""What is counted about the tier, by the loop alone: plain numbers, looked at when somebody asks for the metrics.
+"""Counters of the HTTP tier, written by the loop alone: plain numbers, read when metrics are requested.
 
-It lies on the way of every request, so it takes no lock and makes no label: all it does is to look up and to add.
+Every request passes here, so it takes no lock and makes no label: it only looks up and adds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from delta_log.runtime.meters import Histogram
 from ingest_api.web.access_log import SLOW_S, Access, AccessLog
 from ingest_api.web.request import Reply, Scope
 
-#: Where a server is in its life: it recovers before it serves, and drains before it ends.
+#: State of a server: it recovers before it serves, and drains before it ends.
 State = Literal["recovering", "serving", "draining"]
 
 MOST_TOPICS: Final = 1000
@@ -25,7 +25,7 @@ SECONDS_BOUNDS: Final = (
 
 
 class Wire(Protocol):
-    """What is counted about connections, by whoever reads and writes them."""
+    """Counters of connections, kept by `http1`."""
 
     @property
     def open(self) -> int: ...
@@ -60,7 +60,7 @@ class TopicCounts:
 
 
 class Polling:
-    """`with` it a reader waits for records."""
+    """Counts readers that wait for records: used with `with`."""
 
     __slots__ = ("open",)
 
@@ -75,7 +75,7 @@ class Polling:
 
 
 class RequestCounters:
-    """`state` is set by whoever starts and stops the server. Topics beyond `most_topics` are counted as one."""
+    """`state` is set where the server is started and stopped. Topics beyond `most_topics` are counted as one."""
 
     def __init__(
         self, *, wire: Wire | None = None, access: AccessLog | None = None, most_topics: int = MOST_TOPICS
@@ -91,7 +91,7 @@ class RequestCounters:
         self.other_topics = TopicCounts()
 
     def answered(self, name: str, scope: Scope, reply: Reply, request_id: bytes, seconds: float) -> None:
-        """A request was answered."""
+        """Count an answered request."""
         try:
             route = self.routes[name]
         except KeyError:
@@ -110,26 +110,26 @@ class RequestCounters:
             access.add(_describe(name, scope, reply, request_id, seconds))
 
     def gone(self, name: str) -> None:
-        """A client went away before it had sent its whole request."""
+        """Count a client that disconnected before it had sent its whole request."""
         route = self.routes.get(name)
         if route is None:
             route = self.routes[name] = RouteCounts()
         route.gone += 1
 
     def produced(self, topic: str, records: int, size: int) -> None:
-        """Records were acknowledged."""
+        """Count acknowledged records."""
         counts = self.topics.get(topic) or self._new_topic(topic)
         counts.records_in += records
         counts.bytes_in += size
 
     def consumed(self, topic: str, records: int, size: int) -> None:
-        """Records were given to a reader."""
+        """Count records given to a reader."""
         counts = self.topics.get(topic) or self._new_topic(topic)
         counts.records_out += records
         counts.bytes_out += size
 
     def forget_topics(self, gone: Iterable[str]) -> None:
-        """Deleted topics are counted no more, and leave their places to others. Any thread may say so."""
+        """Drop the counters of deleted topics, which frees their places. Called by any thread."""
         for topic in gone:
             self.topics.pop(topic, None)
 
@@ -141,7 +141,7 @@ class RequestCounters:
 
 
 def _took_its_time(scope: Scope, reply: Reply) -> bool:
-    """Whether the client asked for an answer that takes long: a stream, or one that waits."""
+    """True if the client asked for an answer that takes long: a stream, or one that waits."""
     query: bytes = scope.get("query_string", b"")
     return b"timeout=" in query or b"wait=" in query or reply.content_type.startswith(b"text/event-stream")
 

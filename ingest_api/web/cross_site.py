@@ -1,4 +1,4 @@
-"""Protection against cross-site request forgery: which web pages may change anything. Pure.
+"""Protection against cross-site request forgery: the web pages that may change anything. Pure.
 
 A page that a user visits can have the browser send requests to any server that the browser reaches. It cannot read the
 answers, but their effects remain. A page can forge none of these:
@@ -23,7 +23,7 @@ from ingest_api.web.negotiation import is_known
 #: The code of a refused request.
 FOREIGN_PAGE: Final = 40302
 ANY: Final = "*"
-#: A page of this very origin, or an address that was typed.
+#: A page of this very origin, or an address typed by the user.
 _NEAR: Final = frozenset((b"same-origin", b"none"))
 #: The methods without a preflight, unless a field or the type of the body needs one.
 _SIMPLE: Final = frozenset(("GET", "HEAD", "POST"))
@@ -31,14 +31,14 @@ _SIMPLE: Final = frozenset(("GET", "HEAD", "POST"))
 PROOF: Final = b"x-requested-with"
 _BROWSER: Final = b"Mozilla/"
 _SHOWN: Final = 200
-#: The fields that are looked at here.
+#: The fields that are checked here.
 FIELDS: Final = frozenset((b"origin", b"referer", b"sec-fetch-site", b"user-agent", PROOF, b"content-type"))
 
 Fields = Mapping[bytes, bytes]
 
 
 def check_page(method: str, fields: Fields, address: Callable[[], Address], allowed: tuple[str, ...]) -> None:
-    """Refuse what a foreign page sends. A field that came twice has a comma in it, and matches nothing."""
+    """Refuse a request from a foreign page. A repeated field is joined by a comma, and matches nothing."""
     if ANY in allowed:
         return
     origin, site = fields.get(b"origin"), fields.get(b"sec-fetch-site")
@@ -62,7 +62,7 @@ def looks_like_browser(fields: Fields) -> bool:
 
 
 def media_type(fields: Fields) -> str | None:
-    """That of the body, without its parameters."""
+    """Media type of the body, without its parameters."""
     given = fields.get(b"content-type")
     return None if given is None else given.partition(b";")[0].strip(b" \t").decode("latin-1").lower()
 
@@ -79,7 +79,7 @@ def _is_allowed(origin: bytes, address: Address, allowed: tuple[str, ...]) -> bo
 
 
 def _names_host(origin: bytes, fields: Fields) -> bool:
-    """The same host under another scheme: a proxy terminates TLS without saying so, and the browser vouches."""
+    """True for the same host under another scheme: behind a proxy that ends TLS unannounced; the browser vouches."""
     return origin.partition(b"://")[2].lower() == fields.get(b"host", b"").lower()
 
 

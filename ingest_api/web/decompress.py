@@ -1,10 +1,10 @@
-"""Bodies that are compressed: decoded within a bound, or refused. Pure.
+"""Compressed bodies: decoded within a bound, or refused. Pure.
 
     415   a coding that is not known, or more than one
     413   more bytes than allowed once decoded
     422   corrupt, cut off, or followed by something else
 
-Members and frames may follow one another, as both formats have it.
+Several members or frames may follow one another, as both formats allow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_MEMBERS: Final = 10_000
 
 
 def decode_content(body: bytes, coding: bytes | None, *, most: int) -> bytes:
-    """What `body` is without its coding, the value of Content-Encoding."""
+    """Decode a body; `coding` is the value of Content-Encoding."""
     if coding is not None and not is_identity(coding):
         return b"".join(decode_pieces(body, coding, most=most))
     if len(body) > most:
@@ -41,7 +41,7 @@ def is_identity(coding: bytes) -> bool:
 
 
 def decode_pieces(body: bytes, coding: bytes, *, most: int) -> Iterator[bytes]:
-    """The same piece by piece, each of 256 KiB at most; of any coding but identity."""
+    """Decode piece by piece, each of 256 KiB at most; any coding but identity."""
     name = coding.strip(b" \t").lower()
     if name in GZIP:
         pieces = _decode_gzip(body)
@@ -69,7 +69,7 @@ def _decode_gzip(body: bytes) -> Iterator[bytes]:
 
 
 def _decode_member(body: bytes, at: int) -> Generator[bytes, None, int]:
-    """What one member holds; returns where it ends. What zlib does not take yet it copies: feed it little."""
+    """Decode one member; returns where it ends. Fed in small steps, as zlib copies the input that it has not used."""
     whole = memoryview(body)
     member = zlib.decompressobj(_GZIP_BITS)
     while not member.eof:

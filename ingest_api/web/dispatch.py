@@ -1,4 +1,4 @@
-"""Does one operation for one request: admits it, acts, answers, and tells the watch. Every error becomes an answer."""
+"""Performs the operation of a request: admits it, acts, answers, and counts it. Every error becomes an answer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ingest_api.web.route_spec import Operation
 
 _log = logging.getLogger("lakelog.http")
 _SOUND_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
-#: What is noted of a head.
+#: Names of values cached for a head.
 _REQUEST_ID: Final = "edge.request_id"
 _PATH: Final = "edge.path"
 _ADMITTED: Final = "edge.admitted"
 
 
 class Dispatcher:
-    """Used by one loop."""
+    """Used by one event loop."""
 
     def __init__(self, bodies: Bodies, watch: RequestCounters, door: Door) -> None:
         self._bodies = bodies
@@ -53,7 +53,7 @@ class Dispatcher:
             except ClientGone:
                 self._watch.gone(operation.name)
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, its sender is answered
+            except Exception as error:  # noqa: BLE001 - any error is answered
                 reply = _explain(error, request_id)
             if call.at_once is not None and is_plain(reply):
                 if not answer_at_once(call.at_once, reply, request_id):
@@ -68,7 +68,7 @@ class Dispatcher:
                 reply.done()
 
     def _request_id(self, call: Call) -> bytes:
-        """The client's own, so that a request can be followed through several programs, or a new one."""
+        """The client's own id, so that a request can be followed through several programs, or a new one."""
         given = call.cached(_REQUEST_ID, _given_id)
         return b"%s-%x" % (self._prefix, next(self._numbers)) if given is None else given
 

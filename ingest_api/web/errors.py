@@ -1,9 +1,9 @@
-"""What goes wrong, and what a client is told of it: one table from the log's errors to HTTP.
+"""Errors and their answers: one table from the log's errors to HTTP.
 
     4xx           nothing was stored and never will be: change the request
     503           not now; nothing was stored; `retriable` says whether trying again can help
     504           unknown: it may or may not be stored
-    500           a fault of ours; unknown as well
+    500           a fault of the server; unknown as well
 
 `error_code` is the status or the status and two digits, as the Confluent and Karapace proxies have it.
 """
@@ -22,12 +22,12 @@ from delta_log.model.quoting import tidy
 RETRY_AFTER_S: Final = 1
 UNKNOWN_TOPIC: Final = 40401
 UNKNOWN_PARTITION: Final = 40402
-#: What Kafka says of a record that is too large.
+#: Kafka's message for a record that is too large.
 _TOO_LARGE: Final = "The request included a message larger than the max message size the server will accept."
 
 
 class Refusal(Exception):
-    """An answer that is no success. `facts` become members of its body."""
+    """Raised for an answer that is no success. `facts` become members of its body."""
 
     def __init__(self, status: int, message: str, *, code: int | None = None, **facts: Any) -> None:
         message = tidy(message)
@@ -37,21 +37,21 @@ class Refusal(Exception):
 
 
 def try_again(message: str, *, code: int) -> Refusal:
-    """Not now, and nothing was stored."""
+    """Make a retriable refusal: not now, and nothing was stored."""
     refusal = Refusal(503, message, code=code, retriable=True, outcome="not_attempted")
     refusal.headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
     return refusal
 
 
 class Row(NamedTuple):
-    """How one kind of error is answered; `facts` are those of its attributes that a client is told."""
+    """Answer to one kind of error; `facts` are the attributes of the error that it includes."""
 
     status: int
     code: int
     facts: tuple[str, ...] = ()
 
 
-#: The first entry that the error is an instance of counts.
+#: The first entry whose class matches the error counts.
 TABLE: Final[tuple[tuple[type[LakelogError], Row], ...]] = (
     (log_errors.UnknownTopic, Row(404, UNKNOWN_TOPIC)),
     (log_errors.UnknownPartition, Row(404, UNKNOWN_PARTITION)),
@@ -99,7 +99,7 @@ TABLE: Final[tuple[tuple[type[LakelogError], Row], ...]] = (
 
 
 class Answer(NamedTuple):
-    """An error on its way out: one line of JSON, with its end."""
+    """The answer to an error: a line of JSON, with its line end."""
 
     status: int
     body: bytes
@@ -107,7 +107,7 @@ class Answer(NamedTuple):
 
 
 def answer_error(error: Exception) -> Answer:
-    """What a client is told. An error that nobody foresaw is told without its details."""
+    """Make the answer to an error. One of an unexpected class is answered without its details."""
     if isinstance(error, Refusal):
         body = {"error_code": error.code, "message": error.message, **error.facts}
         return Answer(error.status, _line(body), error.headers)
@@ -129,7 +129,7 @@ def _answer_log_error(error: LakelogError) -> Answer:
     elif row.status == 409:
         body["outcome"] = error.outcome
     body |= {name: getattr(error, name) for name in row.facts}
-    if isinstance(error, log_errors.InvalidRecord):  # the log names the first, in the shape in which formats name all
+    if isinstance(error, log_errors.InvalidRecord):  # the log names only the first; `errors` is as formats name all
         body["errors"] = [{"index": error.index, "message": body["message"]}]
     again = row.status == 503 and error.retriable
     return Answer(row.status, _line(body), [(b"retry-after", b"%d" % RETRY_AFTER_S)] if again else [])

@@ -1,8 +1,8 @@
-"""Under which address a client reached the server, through whatever proxies: what links in answers begin with. Pure.
+"""The address by which a client reached the server, through any proxies: links in answers begin with it. Pure.
 
-`Forwarded` goes before `X-Forwarded-*`, and both before `Host`, where the peer is a trusted proxy: any other client
-could claim anything. Of several proxies the first one named counts: the one that the client spoke to. What cannot be
-part of an address is as good as not given.
+`Forwarded` overrides `X-Forwarded-*`, and both override `Host`, if the peer is a trusted proxy: any other client could
+claim anything. Of several proxies the first one named counts: the one that the client spoke to. A value that cannot be
+part of an address is ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST: Final = 4096
 
 
 class Address(NamedTuple):
-    """Host and port are those of the client's view; `base` is all that comes before a path of ours."""
+    """Host and port as the client sees them; `base` is the part of a URL before a path of this server."""
 
     scheme: str
     host: str
@@ -36,7 +36,7 @@ class Address(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """As a browser names it."""
+        """The origin as a browser sends it."""
         port = "" if self.port == _SCHEMES[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{self.host}{port}".lower()
 
@@ -54,7 +54,7 @@ def address_of(scope: Scope, trusted: tuple[str, ...]) -> Address:
 
 
 def is_trusted(client: tuple[str, int] | None, trusted: tuple[str, ...]) -> bool:
-    """Whether the peer of a connection is a trusted proxy. One of a Unix socket has no address, and never is."""
+    """True if the peer of a connection is a trusted proxy. The peer of a Unix socket has no address, and never is."""
     if not trusted or not client:
         return False
     try:
@@ -104,7 +104,7 @@ def _port(text: str) -> int | None:
 
 
 def _forwarded(values: list[str]) -> dict[str, str]:
-    """The pairs of the first element of `Forwarded`."""
+    """Parse the pairs of the first element of `Forwarded`."""
     pairs: dict[str, str] = {}
     text, at = values[0] if values else "", 0
     while found := _PAIR.match(text, at):

@@ -1,8 +1,8 @@
-"""The names that a request may call this server by. Pure.
+"""The names of this server that are valid in `Host`. Pure.
 
-Protection against DNS rebinding: the owner of a web page can have the page's own name resolve to this machine, and is
-then of the same origin as this server. The name in `Host` gives it away, so only names of this server are served. An IP
-address is always served: no name server has a part in it, so its page is one of this very address.
+Protection against DNS rebinding: the owner of a web page can let the page's own name resolve to this machine; the page
+then has the same origin as this server. The name in `Host` reveals it, so only names of this server are served. An IP
+address is always served: no name server is involved, so its page is one of this very address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HOST: Final = re.compile(
     r"(?:\[(?P<address>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9_](?:[a-z0-9._-]{0,252})?))(?::[0-9]{0,5})?"
 )
 _LOCAL: Final = "localhost"
-#: How many spellings are remembered.
+#: Most spellings that are remembered.
 _MOST: Final = 256
 
 
@@ -29,7 +29,7 @@ class Named(NamedTuple):
 
 
 def read_host(given: bytes) -> Named | None:
-    """None where it cannot be a host. `1` and `0x7f.1` are names here: browsers send addresses in canonical form."""
+    """Parse `Host`; None if it is invalid. `1` and `0x7f.1` are names here: browsers send canonical addresses."""
     found = _HOST.fullmatch(given.decode("latin-1").lower())
     if found is None:
         return None
@@ -53,7 +53,7 @@ class Hosts:
         self._names |= frozenset(map(_plain, own))
 
     def serves(self, given: bytes) -> bool:
-        """Whether the value of a Host field names this server."""
+        """True if the value of a Host field names this server."""
         if given in self.met:
             return True
         if not self._is_served(given):

@@ -1,7 +1,7 @@
-"""JSON bodies of the routes that administer: read whole, taken as they are declared, or refused.
+"""JSON bodies of administrative routes: read whole, and accepted in the declared shape alone.
 
-Nothing is coerced, left out or guessed: an unknown member, a member given twice, a number of the wrong kind and text
-that is no UTF-8 are refused. Knows no route, and not how records are carried.
+Nothing is coerced, left out or guessed: an unknown member, a repeated member, a number of the wrong kind and text that
+is not UTF-8 are refused. Knows no route and no format of records.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ingest_api.web.request import JSON, Call
 
 T = TypeVar("T")
 
-#: What administers is short: a longer body is refused before it takes the loop's time.
+#: Such bodies are short: a longer one is refused before it takes the loop's time.
 MOST_BYTES: Final = 1024 * 1024
 _MESSAGE: Final = 400
-#: How msgspec says that a number is too large or too small.
+#: msgspec's message for a number that is too large or too small.
 _BOUND: Final = re.compile(r"Expected `\w+` (?P<sign>[<>]=) (?P<limit>-?\d+) - at `\$\.(?P<where>.+)`")
 #: The media types of v2's own bodies that carry no records.
 V2_TYPES: Final = ("application/json", "application/vnd.kafka.v2+json", "application/vnd.kafka+json")
@@ -30,7 +30,7 @@ V3_TYPES: Final = ("application/json",)
 
 
 async def read_json(call: Call, shape: type[T], *, types: tuple[str, ...] = V2_TYPES) -> T:
-    """The body, which must be there."""
+    """Read and decode the body, which is required."""
     check_content_type(call, types)
     body = await read_short(call)
     if not body:
@@ -39,7 +39,7 @@ async def read_json(call: Call, shape: type[T], *, types: tuple[str, ...] = V2_T
 
 
 async def read_json_or(call: Call, shape: type[T], default: T, *, types: tuple[str, ...] = V2_TYPES) -> T:
-    """The body, or `default` where there is none."""
+    """Read and decode the body; `default` if it is empty."""
     body = await read_short(call)
     if not body:
         return default
@@ -55,7 +55,7 @@ async def read_short(call: Call) -> bytes:
 
 
 def decode_strict(body: bytes, shape: type[T]) -> T:
-    """JSON in exactly the declared shape."""
+    """Decode JSON of exactly the declared shape."""
     try:
         value = msgspec.json.decode(body, type=shape)
         json.loads(body, object_pairs_hook=_each_once)
@@ -65,7 +65,7 @@ def decode_strict(body: bytes, shape: type[T]) -> T:
 
 
 def check_content_type(call: Call, types: tuple[str, ...]) -> None:
-    """Refuse a body of another type. Whether there is a type at all is looked at before any operation acts."""
+    """Refuse a body of another type. A missing type was checked by admission."""
     given = call.header(b"content-type")
     if given is None:
         return
@@ -78,7 +78,7 @@ def check_content_type(call: Call, types: tuple[str, ...]) -> None:
 
 
 def check_accepts_json(call: Call) -> None:
-    """For routes that answer in JSON alone."""
+    """Refuse an `Accept` without JSON, for routes that answer in JSON alone."""
     accept = call.list_header(b"accept")
     if accept and choose(accept, {"application/json": JSON}) is None:
         raise Refusal(406, f"Accept {quoted(accept)} allows nothing that is offered here: application/json")

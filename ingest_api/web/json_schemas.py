@@ -1,4 +1,4 @@
-"""JSON schemas of what is declared: msgspec types by their names, once for the whole document. Pure."""
+"""JSON schemas of declared shapes: msgspec types by their names, once for the whole document. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REF: Final = "#/components/schemas/{name}"
 
 
 class Schemas:
-    """`of` answers the schema of a declared shape; `components` are those that it refers to."""
+    """`of` returns the schema of a declared shape; `components` are the schemas that it refers to."""
 
     def __init__(self, shapes: Iterable[Any]) -> None:
         types: list[Any] = []
@@ -21,7 +21,7 @@ class Schemas:
         self._made = list(zip(types, made, strict=True))
 
     def of(self, shape: Any) -> dict[str, Any]:
-        """A shape is a type, or a JSON schema with types in it."""
+        """Return the schema of a shape: a type, or a JSON schema with types in it."""
         return cast("dict[str, Any]", self._resolve(shape))
 
     def _resolve(self, shape: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which format a client asks for or sends: `Accept` and `Content-Type`, parsed strictly. Knows no route. Pure.
+"""The format that a client accepts or sends: `Accept` and `Content-Type`, parsed strictly. Knows no route. Pure.
 
 A media type of v1 means its v2 twin, and one without a format of its own (`application/vnd.kafka.v2+json`) means
 binary, as Karapace has it; `application/json` means the json envelope.
@@ -17,7 +17,7 @@ from ingest_api.web.errors import Refusal
 
 
 class Format(StrEnum):
-    """What records are carried in, by the media type that answers name."""
+    """Formats of records, by the media type that answers have."""
 
     BINARY = "application/vnd.kafka.binary.v2+json"
     JSON = "application/vnd.kafka.json.v2+json"
@@ -40,7 +40,7 @@ FORMATS: Final[Mapping[str, Format]] = {
     "application/json": Format.JSON,
 }
 V2_JSON: Final = b"application/vnd.kafka.v2+json"
-#: What an answer that carries no records is called, by what was asked for; all of v2's own types mean v2's.
+#: Media type of an answer without records, by the type asked for; all types of v2 mean v2's.
 _PLAIN: Final[Mapping[str, bytes]] = {
     "application/vnd.kafka.v2+json": V2_JSON,
     "application/json": b"application/json",
@@ -61,35 +61,35 @@ _PARAMETER: Final = re.compile(rf"[ \t]*;[ \t]*(?:({_WORD})=({_WORD}|{_QUOTED}))
 _QUALITY: Final = re.compile(r"[01]|[01]?\.[0-9]{1,3}|[01]\.")
 _UTF_8: Final = frozenset(("utf-8", "utf8"))
 _REMEMBERED: Final = 256
-#: Longer headers are not remembered: what is remembered has a bound in bytes, too.
+#: Longer headers are not cached: this bounds the cache in bytes, too.
 _LONG: Final = 1_024
-#: No client names more that could matter.
+#: Further ranges are ignored: no real client sends as many.
 _MOST_RANGES: Final = 64
 
 T = TypeVar("T")
 
 
 def is_known(media: str | None) -> bool:
-    """Whether any route takes such a body, or refuses it with a reason of its own. All of these need a preflight."""
+    """True if a route takes such a body, or refuses it with a reason of its own. All such types need a preflight."""
     return media is not None and (media in FORMATS or _SCHEMA_TYPE.fullmatch(media) is not None)
 
 
 def read_format(accept: bytes | None, offered: tuple[Format, ...], default: Format) -> Format:
-    """The format of a read: the best that `Accept` allows of those offered; the default where it leaves the choice."""
+    """Choose the format of an answer: the best offered one that `Accept` allows; the default if several are equal."""
     if not accept:
         return default
     return _choose_read(accept, offered, default) if len(accept) <= _LONG else _read_format(accept, offered, default)
 
 
 def plain_media_type(accept: bytes | None) -> bytes:
-    """The content type of an answer of v2 that carries no records."""
+    """Choose the content type of an answer of v2 without records."""
     if not accept:
         return V2_JSON
     return _choose_plain(accept) if len(accept) <= _LONG else _plain_media_type(accept)
 
 
 def produce_format(content_type: bytes | None, accepted: tuple[Format, ...]) -> Format:
-    """The format of a request body; without a type it must be empty, which no format is."""
+    """Return the format of a request body. Without a type it is json: the body is empty, which no format allows."""
     if content_type is None:
         content_type = b"application/json"
     if len(content_type) > _LONG:
@@ -143,11 +143,10 @@ class _Element(NamedTuple):
 
 
 def choose(accept: bytes, known: Mapping[str, T]) -> T | None:
-    """What `known` has for the media type that `Accept` likes best; None when it allows none.
+    """Return the value in `known` of the media type that `Accept` prefers; None if it allows none.
 
     The most specific range that matches a media type gives its quality, also where that is 0. Of equal quality the
-    more specific match counts, then what `Accept` names first, then what `known` does. A range that cannot be read is
-    left out.
+    more specific match counts, then the order of `Accept`, then the order of `known`. An invalid range is ignored.
     """
     ranges = _parse_ranges(accept)
     best: tuple[float, int, int] = (0.0, 0, 0)
@@ -164,7 +163,7 @@ def choose(accept: bytes, known: Mapping[str, T]) -> T | None:
 
 
 def _match(media: str, name: str) -> int:
-    """How specifically a range names a media type: 3 it alone, 2 its kind, 1 everything, 0 not at all."""
+    """Specificity of a range for a media type: 3 the type itself, 2 `type/*`, 1 everything, 0 no match."""
     if media == name:
         return 3
     if media in ("*/*", "*"):

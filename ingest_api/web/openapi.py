@@ -1,6 +1,6 @@
-"""The OpenAPI document, made from the declarations of the routes alone. Pure.
+"""The OpenAPI document, made only from the declarations of the routes. Pure.
 
-A route declares what is its own; what any route can be answered is said here, and once for all of them.
+A route declares its own answers; errors that any route can give are declared here, once for all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ingest_api.web.json_schemas import Schemas
 from ingest_api.web.parameters import Parameter
 from ingest_api.web.route_spec import PATH_KINDS, Content, Operation, ResponseSpec
 
-#: What an error means, by its status.
+#: Meaning of an error, by its status.
 ERRORS: Final[Mapping[int, str]] = {
     400: "The request cannot be read, or asks for what cannot be. Nothing was stored.",
     403: "A web page that may not change anything here sent it. Nothing was stored.",
@@ -91,7 +91,7 @@ def document(operations: Sequence[Operation], *, version: str) -> dict[str, Any]
 
 
 def error_statuses(operation: Operation) -> list[int]:
-    """The errors that a route can be answered with, but for those that it describes itself."""
+    """Statuses of the errors that a route can give, without those that it declares itself."""
     found = {*_ANY, *operation.error_statuses}
     if not operation.reads:
         found.update(_CHANGING)
@@ -107,7 +107,7 @@ def error_statuses(operation: Operation) -> list[int]:
 
 
 def path_parameters(operation: Operation) -> list[Parameter]:
-    """Those in the braces of its path."""
+    """Parameters in the braces of the operation's path."""
     return [
         Parameter(name, *PATH_KINDS[name], place="path", required=True) for name in _PATH_NAME.findall(operation.path)
     ]

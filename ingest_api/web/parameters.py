@@ -1,7 +1,7 @@
-"""Parameters of path and query: declared once, parsed by their declaration, shown by it in the OpenAPI document.
+"""Parameters of path and query: declared once; parsing and the OpenAPI document follow the declaration.
 
-Nothing is coerced or repaired: a parameter comes once, is one of those that the route has, and is spelled exactly. A
-number that is only too large or too small for what it limits is clamped where its declaration says so. Pure.
+Nothing is coerced or repaired: a parameter must be known to the route, spelled exactly, and given once. A limit that is
+too large or too small is clamped if its declaration says so. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOT_NEGATIVE: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 class Kind(Protocol):
-    """What a parameter may be: `parse` answers the value, or None where the text breaks the rule `str(kind)`."""
+    """Type of a parameter: `parse` returns the value, or None if the text breaks the rule `str(kind)`."""
 
     def parse(self, text: str) -> Any: ...
     def schema(self) -> dict[str, Any]: ...
@@ -49,7 +49,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Clamped:
-    """Any whole number that is not negative; what lies outside `least` … `most` counts as the nearest inside."""
+    """A whole number that is not negative, clamped to `least` … `most`."""
 
     least: int
     most: int
@@ -60,7 +60,7 @@ class Clamped:
         return self.most if len(text) > _MOST_DIGITS else min(max(int(text), self.least), self.most)
 
     def schema(self) -> dict[str, Any]:
-        """Without a format: numbers past 64 bits are taken, too."""
+        """Has no `format`: numbers beyond 64 bits are accepted, too."""
         return {"type": "integer", "minimum": 0}
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class OneOfKinds:
-    """The first of several kinds that fits: a number or a word."""
+    """The first matching one of several kinds: a number or a word."""
 
     kinds: tuple[Kind, ...]
 
@@ -129,7 +129,7 @@ class OneOfKinds:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One declared parameter; `default` is what the route is given where the client gives none."""
+    """A declared parameter; `default` is its value if the client gives none."""
 
     name: str
     kind: Kind
@@ -140,7 +140,7 @@ class Parameter:
 
 
 def parse_query(raw: bytes, declared: Sequence[Parameter]) -> dict[str, Any]:
-    """The values of a query string, with defaults for what is absent."""
+    """Parse a query string, with defaults for absent parameters."""
     values: dict[str, Any] = {given.name: given.default for given in declared}
     if not raw:
         return _checked(values, declared, ())
@@ -170,7 +170,7 @@ def parse_value(parameter: Parameter, text: str) -> Any:
 
 
 def decode_percent(raw: bytes, *, plus: bool = False) -> str:
-    """Percent-encoded UTF-8 as text; what is not UTF-8 is refused, never replaced."""
+    """Decode percent-encoded UTF-8; invalid UTF-8 is refused, never replaced."""
     if plus and b"+" in raw:
         raw = raw.replace(b"+", b" ")
     try:

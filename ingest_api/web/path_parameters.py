@@ -1,4 +1,4 @@
-"""The parameters of paths. What cannot be one names nothing that there is: 404, not 422. Pure."""
+"""The parameters of paths. An invalid one names nothing that exists: 404, not 422. Pure."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def read_partition(call: Call) -> int:
 
 
 def segment(name: str) -> str:
-    """A name as one part of a path; `.` and `..` would be steps to whoever follows a link."""
+    """Quote a name as one part of a path; a client would resolve plain `.` and `..` as steps."""
     quoted = quote(name, safe="")
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted

@@ -1,4 +1,4 @@
-"""The headers of idempotent requests, all three or none, and of those that are part of a transaction. Pure."""
+"""The headers of idempotent requests, all three or none, and of requests in a transaction. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHOLE: Final = re.compile(rb"0|[1-9][0-9]{0,18}")
 
 
 class Sender(NamedTuple):
-    """Who sends idempotent requests: what all of them say alike, and in which field each has its number."""
+    """Sender of idempotent requests: the values that all of them share, and the index of the header with the number."""
 
     producer_id: str
     epoch: int
@@ -27,7 +27,7 @@ class Sender(NamedTuple):
 
 
 def read_sender(headers: Sequence[Header]) -> Sender | None:
-    """Who sent a request, if it is idempotent. The log checks what the numbers may be."""
+    """Return the sender of an idempotent request, else None. The log checks the ranges of the numbers."""
     found: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in NAMES:
@@ -50,12 +50,12 @@ def read_sender(headers: Sequence[Header]) -> Sender | None:
 
 
 def read_stamp(headers: Sequence[Header], sender: Sender) -> ProducerStamp:
-    """Which of its sender's requests it is."""
+    """Return the stamp of a request: its sender and its number."""
     return ProducerStamp(sender.producer_id, sender.epoch, _whole(SEQUENCE, headers[sender.place][1]))
 
 
 def refuse_stamp(headers: Sequence[Header], *, code: int) -> None:
-    """On a route whose records are stored each for itself: these would promise what is not kept."""
+    """Refuse these headers on a route that stores each record separately: it cannot keep their promise."""
     for name, _ in headers:
         if name in NAMES or name in _OF_TRANSACTIONS:
             why = "is not taken here, as each record is stored for itself; POST /topics/{topic} takes it"

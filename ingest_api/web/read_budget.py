@@ -1,4 +1,4 @@
-"""How much of what readers asked for may be in memory at once. Under pressure answers become small, not few."""
+"""Bound on the memory of answers to readers. Under pressure answers become small, not few."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Final
 
 from ingest_api.web.errors import try_again
 
-#: What everybody is given, however many there are.
+#: The least that is lent to an answer, if it wants as much.
 LEAST: Final = 64 * 1024
 
 
 class ReadRoom:
-    """Used by the loop alone. `held` is what is lent now.
+    """Used by the loop alone. `held` is the number of bytes lent now.
 
-    As everybody is given at least one record, more may be lent than there is: at twice as much nobody is given more.
+    As each answer may hold at least one record, `held` may exceed `most`; at twice `most` further answers are refused.
     """
 
     def __init__(self, most: int) -> None:
@@ -21,12 +21,12 @@ class ReadRoom:
         self.held = 0
 
     def lend(self, wanted: int) -> Loan:
-        """Room for one answer."""
+        """Lend room to an answer."""
         return Loan(self, wanted)
 
 
 class Loan:
-    """Of one answer. Who waits meanwhile gives it back and takes it again."""
+    """Room lent to one answer. A reader that waits for records ends it, and takes it again later."""
 
     __slots__ = ("_room", "_wanted", "size")
 
@@ -37,7 +37,7 @@ class Loan:
         self.take()
 
     def take(self) -> int:
-        """How many bytes of records the answer may hold; 503 where too many hold too much."""
+        """Return the number of bytes of records that the answer may hold; 503 if far too much is held."""
         room = self._room
         self.end()
         if room.held >= 2 * room.most:
@@ -46,7 +46,7 @@ class Loan:
         return self.size
 
     def keep(self, size: int) -> None:
-        """So much was read."""
+        """Reduce the loan to the size that was read."""
         self._set(size)
 
     def end(self) -> None:

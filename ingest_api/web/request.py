@@ -1,4 +1,4 @@
-"""One request as a route sees it, and one answer as a route gives it. Knows ASGI; must not know any route."""
+"""A request as a route sees it, and an answer as a route gives it. Knows ASGI; must not know any route."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class BodyReader(Protocol):
-    """Who reads bodies within the limits."""
+    """Reader of bodies within the limits."""
 
     def take_small(self, call: Call) -> bytes | None: ...
 
@@ -38,8 +38,8 @@ class BodyReader(Protocol):
 class Call:
     """A request. `path` holds the parameters of its path, decoded; `room` is the memory that its body takes.
 
-    `at_once` is what a wire of ours offers beyond ASGI; `notes` what was worked out of the same head before,
-    whatever the number of a request is.
+    `at_once` is the shortcut that `http1` offers beyond ASGI; `notes` caches values derived from the same head, without
+    its `producer-seq`.
     """
 
     __slots__ = ("_bodies", "at_once", "notes", "path", "receive", "room", "scope")
@@ -55,7 +55,7 @@ class Call:
         self.notes: dict[str, Any] = {} if at_once is None else at_once.notes
 
     def cached(self, name: str, work_out: Callable[[Call], T]) -> T:
-        """What was worked out of this head before, or now; not of `producer-seq`."""
+        """Return a value derived from this head, cached; never derive it from `producer-seq`."""
         try:
             return self.notes[name]
         except KeyError:
@@ -71,7 +71,7 @@ class Call:
         return self.scope["headers"]
 
     def header(self, name: bytes) -> bytes | None:
-        """A header that may come once; given twice it means nothing that could be relied on."""
+        """Value of a single-valued header. A repeated header is rejected with 400."""
         found: bytes | None = None
         for given, value in self.scope["headers"]:
             if given == name:
@@ -81,7 +81,7 @@ class Call:
         return found
 
     def list_header(self, name: bytes) -> bytes | None:
-        """A header that may be spread over several lines, as one."""
+        """Value of a list header; several lines are joined."""
         found = [value for given, value in self.scope["headers"] if given == name]
         return b", ".join(found) if found else None
 
@@ -89,16 +89,16 @@ class Call:
         return parse_query(self.scope["query_string"], declared)
 
     def small_body(self) -> bytes | None:
-        """The body, if it is plain, small, and there; else it is to be read."""
+        """Return the body if it is plain, small, and has arrived; else None: call `body`."""
         return self._bodies.take_small(self)
 
     async def body(self) -> bytes:
-        """All of the body, decoded, within the limits."""
+        """Read the whole body, decoded, within the limits."""
         return await self._bodies.read(self)
 
 
 class Reply(msgspec.Struct):
-    """An answer: whole, or in pieces as they are made. `done` is called when it was sent, or cannot be."""
+    """An answer: whole, or in pieces as they are made. `done` is called after it was sent, or failed to be."""
 
     status: int = 200
     body: bytes | AsyncGenerator[bytes] | AsyncGenerator[Piece] = b""
@@ -114,29 +114,29 @@ def json_reply(
 
 
 def is_plain(reply: Reply) -> bool:
-    """Whether it can be given at once: whole, with a body, and with no fields of its own."""
+    """True if `answer_at_once` can send it: whole, with a body, and without headers of its own."""
     return (
         not reply.headers and type(reply.body) is bytes and reply.status not in _BODILESS and bool(reply.content_type)
     )
 
 
 def answer_at_once(at_once: DirectReply, reply: Reply, request_id: bytes) -> bool:
-    """Give a plain reply; False where its reader has to be waited for."""
+    """Send a plain reply; False if the caller must await `drain`."""
     fields = b"x-request-id: %b\r\ncontent-type: %b\r\n" % (request_id, reply.content_type)
     return at_once.answer(reply.status, fields, cast("bytes", reply.body))
 
 
 async def send_reply(send: Send, reply: Reply, more: Sequence[Header], *, bodiless: bool = False) -> None:
-    """Put an answer on the wire; a streamed one piece by piece, as fast as its reader takes it.
+    """Send an answer; a streamed one piece by piece, as fast as its reader takes it.
 
-    Of one that is `bodiless`, as to HEAD, nothing is made that would not be sent.
+    For a `bodiless` answer, as to HEAD, no piece of a streamed body is made.
     """
     body = reply.body
     headers: list[Header] = [*more, *reply.headers]
     if reply.status != 204 and reply.content_type:
         headers.append((b"content-type", reply.content_type))
     if isinstance(body, bytes):
-        if reply.status != 304:  # there it would be the length of what is not sent
+        if reply.status != 304:  # 304 has no body, so its length would be wrong
             headers.append((b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -1,4 +1,4 @@
-"""A deadline for everybody who waits, by one timer for all: most never reach theirs."""
+"""A deadline for every waiting task, with one timer for all: most never reach theirs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class RequestTimeout:
-    """Used by one loop. All who wait here wait equally long, so whoever came first is due first."""
+    """Used by one event loop. All waits have the same timeout, so the first that started is due first."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -19,7 +19,7 @@ class RequestTimeout:
         self._timed = False
 
     async def wait(self, awaited: Awaitable[T]) -> T:
-        """What was awaited; TimeoutError when it took too long, and what became of it is not known then."""
+        """Await with the timeout; after a TimeoutError the outcome of the awaited call is unknown."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("only a task can wait")
@@ -35,7 +35,7 @@ class RequestTimeout:
             self._expired.discard(task)
 
     def start(self, future: asyncio.Future[Any]) -> None:
-        """A task is cancelled when its time is over, and any other future has a TimeoutError; until `lift`."""
+        """Start its deadline, until `cancel`: then a task is cancelled, any other future gets a TimeoutError."""
         loop = future.get_loop()
         self._due[future] = loop.time() + self.seconds
         if not self._timed:

@@ -1,6 +1,6 @@
-"""The declaration of a route: what it is called with, what it answers, and who does it.
+"""The declaration of a route: its parameters, its answers, and its handler.
 
-Routing, the strict parsing of parameters and the OpenAPI document are all made from it, so none of them can disagree.
+Routing, the strict parsing of parameters and the OpenAPI document are all made from it, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class ResponseSpec:
-    """One answer of a route; `headers` name and explain what it carries."""
+    """An answer of a route; `headers` describes its headers by name."""
 
     status: int
     doc: str
@@ -37,9 +37,9 @@ class ResponseSpec:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A route. `path` names its parameters in braces; `refuses` are the error statuses that are its own.
+    """A route. `path` names its parameters in braces; `error_statuses` are the errors that are its own.
 
-    Unless it only `reads`, web pages of other origins may not send it. `under_any_name`: served whatever `Host` says.
+    Unless it only `reads`, web pages of other origins may not send it. `under_any_name`: served for any `Host`.
     `listed`: part of the OpenAPI document.
     """
 

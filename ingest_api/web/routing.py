@@ -1,4 +1,4 @@
-"""Finds the operation that a request asks for: a step for each part of its path, however many routes there are. Pure.
+"""Finds the operation of a request: one step for each part of its path, however many routes there are. Pure.
 
 FastAPI's own layers around a request cost more than most operations do.
 """
@@ -12,14 +12,14 @@ from ingest_api.web.route_spec import Operation
 
 
 class Found(NamedTuple):
-    """An operation, and the parameters of its path as they came: still encoded."""
+    """An operation, and the parameters of its path as received: still encoded."""
 
     operation: Operation
     path: Mapping[str, bytes]
 
 
 class _Step:
-    """What may follow one part of a path. What is spelt out counts before what is a parameter."""
+    """Node of the tree of paths. A literal part takes precedence over a parameter."""
 
     __slots__ = ("operations", "parameter", "spelt")
 
@@ -36,7 +36,7 @@ class RoutingTable:
             self._add(operation)
 
     def find(self, method: str, path: bytes) -> Found | None:
-        """None is not the last word: whoever is asked next says why there is no such route."""
+        """Return the operation, or None; the fallback of the app then answers why there is none."""
         step, values = self._start, list[bytes]()
         for part in path.split(b"/")[1:]:
             following = step.spelt.get(part)

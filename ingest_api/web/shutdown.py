@@ -1,4 +1,4 @@
-"""That a stop has begun, for all who wait for something else: thousands can listen, each comes and goes at no cost."""
+"""The event that a stop has begun, which ends waits: thousands can listen, and each comes and goes cheaply."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Wake = Callable[[Any], object]
 
 
 class Closing(asyncio.Event):
-    """Used by one loop. `done` and the callbacks are those of a future, so that it can stand among futures."""
+    """Used by one event loop. Has the methods of a future that a wait needs, so that it can stand among futures."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Closing(asyncio.Event):
         return self.is_set()
 
     def add_done_callback(self, wake: Wake) -> None:
-        """Have it called when the stop begins, at once if it has."""
+        """Call `wake` when the stop begins, at once if it has."""
         if self.is_set():
             wake(self)
         else:

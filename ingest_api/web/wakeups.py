@@ -1,4 +1,4 @@
-"""Waiting for records without a timer that looks: whoever appends wakes those who wait, from whatever thread."""
+"""Waiting for records without polling: an append wakes the waiting tasks, from any thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Wake = Callable[[], None]
 
 
 class End(Protocol):
-    """Something that ends a wait: a future, or what can stand for one."""
+    """An event that ends a wait: a future, or an object with its methods."""
 
     def done(self) -> bool: ...
     def add_done_callback(self, fn: Callable[[Any], object], /) -> None: ...
@@ -25,7 +25,7 @@ class End(Protocol):
 class LoopNotifier:
     """Lets threads wake tasks of one loop.
 
-    The loop is called once for all whom one append wakes, as each call costs the thread that appends.
+    The loop is called once for all tasks that an append wakes, as each call costs the appending thread.
     """
 
     def __init__(self) -> None:
@@ -34,24 +34,24 @@ class LoopNotifier:
         self._called = False
 
     def bind(self) -> None:
-        """From now on it is the running loop that is called."""
+        """Use the running loop from now on."""
         self._loop = asyncio.get_running_loop()
 
     def notify(self, wake: Wake) -> None:
-        """Any thread may call it; `wake` is run by the loop."""
+        """Run `wake` in the loop. Called by any thread."""
         self._wakes.append(wake)
         if not self._called and self._loop is not None:
             self._called = True
             self._loop.call_soon_threadsafe(self._wake_all)
 
     def _wake_all(self) -> None:
-        self._called = False  # before the first: who is not seen here calls again
+        self._called = False  # before the first wake: a `notify` that this run misses must call the loop again
         while self._wakes:
             self._wakes.popleft()()
 
 
 class RecordWaiter:
-    """Wakes one task; `ready` are the partitions that have records for it, or are gone. Used with `with`."""
+    """Wakes one task; `ready` are the partitions with records for it, or that are gone. Used with `with`."""
 
     def __init__(self, log: Log, topic: str, bell: LoopNotifier) -> None:
         self._log = log
@@ -63,7 +63,7 @@ class RecordWaiter:
         bell.bind()
 
     def watch(self, partition: int, offset: int) -> None:
-        """Be woken when a record at or behind `offset` is visible, or the partition is gone."""
+        """Wake the task when a record at or behind `offset` is visible, or the partition is gone."""
 
         def ring() -> None:
             self._ring(partition)
@@ -81,7 +81,7 @@ class RecordWaiter:
         self._armed.clear()
 
     async def wait(self, seconds: float, ends: Iterable[End]) -> None:
-        """Until something is ready, the time is over, or one of `ends` is done."""
+        """Wait until a partition is ready, the time is over, or one of `ends` is done."""
         if self.ready:
             return
         self._woken = asyncio.get_running_loop().create_future()
@@ -98,7 +98,7 @@ class RecordWaiter:
 
 
 async def wait_for_any(seconds: float, ends: Iterable[End]) -> None:
-    """Until one of `ends` is done, or the time is over. None of them is cancelled, and no result is looked at."""
+    """Wait until one of `ends` is done, or the time is over. None of them is cancelled, and no result is read."""
     loop = asyncio.get_running_loop()
     waiter = loop.create_future()
     several = tuple(ends)
@@ -119,6 +119,6 @@ async def wait_for_any(seconds: float, ends: Iterable[End]) -> None:
 
 
 async def disconnected(call: Call) -> None:
-    """Returns when the client is gone."""
+    """Wait until the client has disconnected."""
     while (await call.receive())["type"] != "http.disconnect":
         pass
