@@ -1,4 +1,4 @@
-"""v2's consumer routes, all of them."""
+"""List of v2's consumer routes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from ingest_api.web.route_spec import Operation
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """Every route of a consumer instance."""
+    """List every route of a consumer instance."""
     parts = (Instances(tier), Records(tier), InstanceOffsets(tier), DeadLetters(tier))
     return [operation for of in parts for operation in of.operations()]

@@ -1,4 +1,4 @@
-"""Giving up records of an instance: they become dead letters, and the group passes them."""
+"""Giving up records of an instance: they become dead letters, and the group skips them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What all routes of a consumer instance have in common: who asks, by path and headers, and what every answer says.
+"""The common part of all routes of a consumer instance: its identity, by path and headers, and common headers.
 
-Whoever asks lives, whatever becomes of the request. It must not know what any route does.
+Every request keeps its instance alive, even if it fails. It must not know what any route does.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Asked(NamedTuple):
 
 
 class InTime:
-    """Waits for the groups as long as a request may take, however sick the disk is: then the outcome is unknown."""
+    """Waits for the groups until the request timeout, as a disk may hang; then the outcome is unknown."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._patience = RequestTimeout(tier.settings.request_timeout_ms / 1000)
@@ -75,7 +75,7 @@ class InTime:
             raise self._unknown(self._patience.seconds) from None
 
     async def after(self, wait_ms: int, asked: Awaitable[T]) -> T:
-        """The same of what may wait that long by itself."""
+        """Wait for a call that may itself wait for `wait_ms`."""
         seconds = wait_ms / 1000 + self._patience.seconds
         try:
             async with asyncio.timeout(seconds):
@@ -88,7 +88,7 @@ class InTime:
 
 
 def who_asks(tier: ServerContext, call: Call) -> Asked:
-    """What each of the routes does first."""
+    """Read the identity of an instance, and keep it alive: the first step of every route."""
     group, member_id = call.path["group"], call.path["instance"]
     tier.groups.heard(group, member_id)
     if max(len(group.encode()), len(member_id.encode())) > _NAME_BYTES:
@@ -106,7 +106,7 @@ def generation_header(generation: int) -> Header:
 
 
 def of_instance(declared: Operation) -> Operation:
-    """A route of an instance; `path` is what follows its name. It may be gone, or refuse as things are."""
+    """Complete the declaration of an instance's route; `path` follows the name. Adds 404: gone, and 409: its state."""
     answers = tuple(replace(says, headers={**SAYS_GENERATION, **says.headers}) for says in declared.answers)
     return replace(
         declared,

@@ -1,4 +1,4 @@
-"""What v2's consumer routes are sent and answer: Karapace's shapes. Pure."""
+"""Requests and answers of v2's consumer routes, in Karapace's shapes. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ingest_api.web.negotiation import FORMATS, Format
 from ingest_api.web.parameters import INT64_MAX
 from ingest_api.web.route_spec import Content
 
-#: Of what a body names. Who has more says it in several requests.
+#: Most partitions that a body names. A client with more needs several requests.
 MOST_NAMED: Final = 10_000
-#: They are read whole.
+#: Most dead letters of a request, as their records are read whole.
 MOST_LETTERS: Final = 100
 _MOST_PATTERN: Final = 4_096
 _MOST_REASON: Final = 1_000
-#: A body may go by any media type of v2, as Karapace has it.
+#: A body may have any media type of v2, as in Karapace.
 BODY_TYPES: Final = tuple(name for name, means in FORMATS.items() if means in (Format.BINARY, Format.JSON))
 
 TopicName = Annotated[str, msgspec.Meta(min_length=1, max_length=249)]
@@ -187,7 +187,7 @@ def show_partitions(partitions: Iterable[TopicPartition]) -> list[PartitionRefVi
 
 
 def each_once(entries: Sequence[Named]) -> dict[TopicPartition, Named]:
-    """By their partitions. To name one twice is to say two things of it."""
+    """Map entries by their partitions. A partition named twice is refused: its entries could contradict."""
     found = {each.named: each for each in entries}
     if len(found) < len(entries):
         seen: set[TopicPartition] = set()

@@ -1,4 +1,4 @@
-"""v2's consumer instances: made and deleted, what they read, and that they live."""
+"""v2's consumer instances: creation, deletion, subscription, assignment and heartbeat."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ FAILED: Final = Parameter(
     "failed", Flag(), "What it was given and did not come back from was tried in vain, and is not committed.",
     default=False,
 )  # fmt: skip
-#: As JSON has them: the values may be strings.
+#: Options in JSON: their values may be strings.
 _OPTIONS: Final = {
     "type": "object",
     "additionalProperties": False,
@@ -145,7 +145,7 @@ class Instances:
         return await self._tier.show(len(beaten.assigned) + len(beaten.revoking), show)
 
     async def _parse(self, given: dict[str, object]) -> tuple[str | None, Options]:
-        """A function that is named is loaded, which may take its time; only one that the server was told may be."""
+        """Parse options; in a thread if assignor functions are configured, as a named one may be imported."""
         custom = self._tier.settings.assignors
         if custom:
             return await self._tier.in_thread(parse_options, given, custom=custom)
@@ -214,12 +214,12 @@ def told(view: object, generation: int, media: bytes) -> Reply:
 
 
 def _prepare(call: Call) -> bytes:
-    """What a route that answers something does first; answers the content type of the answer."""
+    """Refuse query parameters; returns the content type of the answer."""
     call.query(())
     return plain_media_type(call.list_header(b"accept"))
 
 
 def _client_id(call: Call) -> str:
-    """What operators are shown of who it is: its `User-Agent`, of our clients the part that `client.id` is."""
+    """Client id shown to operators: its `User-Agent`; for lakelog's clients the part that is `client.id`."""
     given = (call.list_header(b"user-agent") or b"").decode("latin-1")
     return "".join(each for each in _OUR_CLIENT.sub("", given)[:_MOST_CLIENT_ID] if each.isprintable())

@@ -1,6 +1,6 @@
-"""Our own routes of groups: what there is, how far each is, setting its offsets, its end.
+"""lakelog's own routes of groups: list, describe, read, set and reset offsets, delete.
 
-They speak for no member, so what they set is refused while members read.
+They act for no member, so changes are refused while members read.
 """
 
 from __future__ import annotations
@@ -124,6 +124,6 @@ def operations(tier: ServerContext) -> list[Operation]:
 
 
 def _prepare(call: Call) -> bytes:
-    """What every route here does first; answers the content type of the answer."""
+    """First step of every route here: checks the request; returns the content type of the answer."""
     call.query(())
     return plain_media_type(call.list_header(b"accept"))

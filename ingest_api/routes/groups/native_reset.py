@@ -1,4 +1,4 @@
-"""Which partitions a reset is about, and where each of them is to go."""
+"""The partitions of a reset, and the target of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ingest_api.web.errors import Refusal
 
 
 def check_reset(asked: ResetRequest) -> None:
-    """Refuse one that says too little or too much."""
+    """Refuse a reset whose target or choice of partitions is missing or ambiguous."""
     given = [name for name in ("to", "timestamp", "offset", "shift") if getattr(asked, name) is not None]
     if len(given) != 1:
         said = ", ".join(given) or "none of them"
@@ -23,7 +23,7 @@ def check_reset(asked: ResetRequest) -> None:
 
 
 def partitions_of(given: Sequence[ChosenPartition] | Sequence[NewOffset]) -> list[TopicPartition]:
-    """Each of them, named once."""
+    """List the partitions; refuses one that is named twice."""
     found = [TopicPartition(each.topic, each.partition) for each in given]
     check_number(len(found))
     seen: set[TopicPartition] = set()
@@ -35,7 +35,7 @@ def partitions_of(given: Sequence[ChosenPartition] | Sequence[NewOffset]) -> lis
 
 
 def find_targets(log: Log, asked: ResetRequest, group: GroupDescription) -> dict[TopicPartition, Target]:
-    """What each partition is to be reset to; times are looked up, which may wait for the disk."""
+    """Find the target of each partition; looking up times may wait for the disk."""
     if asked.partitions is not None:
         chosen = partitions_of(asked.partitions)
     elif asked.topics is not None:
@@ -56,7 +56,7 @@ def check_number(partitions: int) -> None:
 
 
 def _count(log: Log, topic: str) -> int:
-    """What cannot be a topic's name names none."""
+    """Count the partitions of a topic. An invalid name is that of an unknown topic."""
     try:
         return log.describe_topic(topic).partitions
     except InvalidName:

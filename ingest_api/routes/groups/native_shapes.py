@@ -1,4 +1,4 @@
-"""What our own routes say of groups, and what they are asked of them. Pure.
+"""Requests and answers of lakelog's own routes of groups. Pure.
 
 `next_offset` is the next one to read. A time is in milliseconds since 1970.
 """
@@ -17,7 +17,7 @@ from consumer_groups.model.records import OffsetRecord
 from delta_log.records.validation import LATEST_TIMESTAMP
 from ingest_api.web.parameters import INT64_MAX
 
-#: Of one request, so that none holds the others up.
+#: Most partitions of one request, so that no request delays the others.
 MOST_PARTITIONS: Final = 10_000
 TopicName = Annotated[str, msgspec.Meta(max_length=249)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]

@@ -1,6 +1,6 @@
-"""How far an instance is: committing and asking what is committed, and reading on elsewhere.
+"""Offsets of an instance: commit, read the committed ones, and seek.
 
-v2 commits the last record that was processed, so what is stored is one more; `next_offset` is stored as it is given.
+v2 commits the last processed record, so the stored offset is one more; `next_offset` is stored as given.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NO_BODY: Final = PartitionRefs([])
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A parameter that may come several times; `parse` is for each."""
+    """A parameter that may be repeated; `parse` is for each value."""
 
     kind: Kind
 
@@ -121,7 +121,7 @@ class InstanceOffsets:
             return done(await self._in_time(self._tier.groups.seek(who.group, command)))
 
     def _find(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Where]:
-        """The first record at or behind each time; the end behind the last one."""
+        """Find the first offset at or after each time; the end if there is none."""
         found: dict[TopicPartition, Where] = {}
         for partition, time in times.items():
             offset = self._tier.log.offset_at(*partition, time)
@@ -189,7 +189,7 @@ def _position(entry: PositionEntry) -> int | At:
 
 
 def _show(wanted: Sequence[TopicPartition], committed: Mapping[TopicPartition, OffsetRecord]) -> list[CommittedView]:
-    """In the order in which they were asked for."""
+    """Show committed offsets in the order of the request."""
     views: list[CommittedView] = []
     for partition in wanted:
         record = committed.get(partition)
@@ -207,7 +207,7 @@ async def _read_wanted(call: Call) -> tuple[TopicPartition, ...]:
 
 
 def _parse_pairs(query: bytes) -> tuple[TopicPartition, ...]:
-    """The topics and partitions that a query names, in their order."""
+    """Parse the topics and partitions of a query, in their order."""
     found: dict[str, list[Any]] = {OF_TOPIC.name: [], OF_PARTITION.name: []}
     declared = {each.name: each for each in (OF_TOPIC, OF_PARTITION)}
     for piece in filter(None, query.split(b"&")):
@@ -224,7 +224,7 @@ def _parse_pairs(query: bytes) -> tuple[TopicPartition, ...]:
 
 @contextmanager
 def _not_assigned() -> Generator[None]:
-    """What is not there is not assigned: to seek in it is refused as in whatever is another's, as Karapace does."""
+    """Refuse to seek in an unknown partition as in one that is not assigned, as Karapace does."""
     try:
         yield
     except (UnknownTopic, UnknownPartition) as error:

@@ -1,4 +1,4 @@
-"""A poll of an instance over HTTP: what it is given counts as given once all of it was sent."""
+"""A poll of an instance over HTTP: records count as delivered once the whole answer was sent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ingest_api.web.wakeups import disconnected
 
 ANSWER: Final = "Lakelog-Answer"
 LAST_TRY: Final = "Lakelog-Last-Try"
-#: So few rows are one piece, and an answer of one piece is sent at once.
+#: Up to these sizes an answer is one piece, which is sent at once.
 _FEW: Final = 500
 _FEW_BYTES: Final = 128 * 1024
 _PARTITION: Final = "[A-Za-z0-9._-]{1,249}:[0-9]{1,10}"
@@ -66,7 +66,7 @@ POLL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReadBudget:
-    """A poll's room for records: bytes are lent by the room of all readers."""
+    """A poll's room for records: its bytes are lent by the budget of all readers."""
 
     records: int
     loan: Loan
@@ -80,9 +80,9 @@ class ReadBudget:
 
 @dataclass(slots=True, eq=False)
 class PendingPollResponse:
-    """One answer on its way. What was not given whole is taken back, so that it is given again.
+    """An answer being sent. If it is not sent whole, its records are taken back and delivered again.
 
-    `leaving` is done once the client is gone, `given` once nothing is to be taken back any more.
+    `leaving` is done once the client has disconnected; `given` is true once nothing can be taken back any more.
     """
 
     take_back: Callable[[], None]
@@ -91,13 +91,13 @@ class PendingPollResponse:
     given: bool = False
 
     def settle(self) -> None:
-        """It was sent, or cannot be."""
+        """End it after it was sent, or failed to be."""
         self.loan.end()
         self.leaving.cancel()
         self.lose()
 
     def lose(self) -> None:
-        """Unless it was given, it never will have been."""
+        """Take its records back, unless they were given."""
         if not self.given:
             self.given = True
             self.take_back()
@@ -109,7 +109,7 @@ class PendingPollResponse:
         for each in records:
             for piece in writer.rows(each):
                 yield piece
-                await asyncio.sleep(0)  # others have their turn, however fast this reader is
+                await asyncio.sleep(0)  # yield to other tasks, however fast this reader is
         tail = writer.end()
         if tail:
             yield tail
@@ -128,14 +128,14 @@ class Records:
     async def __call__(self, call: Call) -> Reply:
         who = who_asks(self._tier, call)
         query = call.query(POLL)
-        if call.method == "HEAD":  # it would be given records that nobody sees
+        if call.method == "HEAD":  # HEAD has no body: its records would be lost
             refusal = Refusal(405, "records are polled by GET alone")
             refusal.headers.append((b"allow", b"GET"))
             raise refusal
         options = self._tier.groups.peek(who.group, who.member_id) or Options()
         media = choose_format(call.list_header(b"accept"), options.format)
         loan = self._tier.read_room.lend(query["max_bytes"])
-        loan.end()  # there is room; while it waits it needs none
+        loan.end()  # there is room now; a waiting poll holds none
         leaving = asyncio.ensure_future(disconnected(call))
         try:
             self._give_up(who)
@@ -164,14 +164,14 @@ class Records:
             polling = tier.groups.poll(group, command, room, (leaving, tier.closing))
             try:
                 return await self._in_time.after(wait_ms, polling)
-            except LakelogError:  # whoever is answered lives
+            except LakelogError:  # an answered instance is alive
                 tier.groups.heard(group, command.member_id)
                 raise
 
     def _answer(
         self, who: Asked, polled: Polled, media: Format, decode: Decode, loan: Loan, leaving: asyncio.Future[None]
     ) -> Reply:
-        """What the client did not live to see is not given: it is answered as if there were nothing."""
+        """Make the answer; without records if the client has disconnected, which are then taken back."""
         group, member_id = who.group, who.member_id
         giving = PendingPollResponse(
             lambda: self._tier.groups.answer_lost(group, member_id, polled.answer), loan, leaving
@@ -206,7 +206,7 @@ class Records:
         return body, writer.content_type
 
     def _watch_over(self, who: Asked, giving: PendingPollResponse) -> Callable[[], None]:
-        """Know of an answer while it is on its way."""
+        """Register an answer while it is being sent."""
         key = who.group, who.member_id
         if giving.given:
             return giving.settle
@@ -220,9 +220,9 @@ class Records:
         return settle
 
     def _give_up(self, who: Asked) -> None:
-        """Who polls again while an answer is on its way to him does not wait for that one any more.
+        """Treat an unfinished answer as lost: its instance polls again without waiting for it.
 
-        One that says what it `received` is taken at its word.
+        Not if the client sends `Lakelog-Received`, which says what arrived.
         """
         under_way = self._giving.get((who.group, who.member_id))
         if under_way is not None and who.received is None:

@@ -1,6 +1,6 @@
-"""What the answer to a poll looks like: records of several topics, so each says which is its own. Pure.
+"""Formats of the answer to a poll: records of several topics, each with its topic. Pure.
 
-A writer is used for one answer: `start()`, `rows(…)` of each partition, `end()`; put together they are the body.
+A writer is used for one answer: `start()`, `rows(…)` of each partition, `end()`; joined they are the body.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ingest_api.web.negotiation import FORMATS, Format, choose
 from ingest_api.web.request import Piece
 
 UNSUPPORTED_FORMAT: Final = 40601
-#: v2's types that name no embedded format: of an instance they mean its own.
+#: v2's types that name no embedded format: they mean the instance's own.
 _OF_THE_INSTANCE: Final = (
     "application/json",
     "application/vnd.kafka.v2+json",
@@ -39,10 +39,10 @@ _EMBEDDED: Final = {
 _TOPIC: Final = pa.dictionary(pa.int32(), pa.string())
 POLLED_SCHEMA: Final = pa.schema([pa.field("topic", _TOPIC), *STREAM_SCHEMA])
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-#: Serialising does not hold the interpreter, so the pieces may be larger than elsewhere.
+#: Serialising releases the GIL, so the pieces may be larger than elsewhere.
 _ARROW_ROWS: Final = 65_536
 _ARROW_BYTES: Final = 1024 * 1024
-#: Longer headers are not remembered.
+#: Longer headers are not cached.
 _LONG: Final = 1_024
 
 
@@ -55,14 +55,14 @@ class PolledWriter(Protocol):
 
 
 def choose_format(accept: bytes | None, own: str) -> Format:
-    """What an instance is answered in. Its `own` embedded format was fixed when it was made: another is refused."""
+    """Choose the format of an answer. The instance's `own` embedded format was fixed at its creation."""
     if not accept:
         return _media_of(own)
     return _choose_known(accept, own) if len(accept) <= _LONG else _choose(accept, own)
 
 
 def open_polled_writer(media: Format, topics: Collection[str], decode: Decode) -> PolledWriter:
-    """`decode` is for lines."""
+    """Make the writer of a format; `decode` is for lines."""
     if media is Format.NDJSON:
         return PolledLines(decode)
     if media is Format.ARROW:
@@ -94,7 +94,7 @@ def _media_of(own: str) -> Format:
 
 
 class PolledEnvelope:
-    """v2's array, whatever it is made of."""
+    """v2's array, with either embedded format."""
 
     def __init__(self, embedded: Literal["binary", "json"]) -> None:
         self.content_type = EnvelopeWriter("", embedded).content_type
@@ -115,7 +115,7 @@ class PolledEnvelope:
 
 
 class PolledLines:
-    """The lines of any read, with `topic` before all else."""
+    """The lines of any read, with `topic` as their first member."""
 
     def __init__(self, decode: Decode) -> None:
         self.content_type = Format.NDJSON.encode()
@@ -135,7 +135,7 @@ class PolledLines:
 
 
 class PolledArrow:
-    """All topics are in one dictionary, which comes first."""
+    """An Arrow stream; its topics are in a dictionary that is sent first."""
 
     def __init__(self, topics: Collection[str]) -> None:
         self.content_type = Format.ARROW.encode()
@@ -143,7 +143,7 @@ class PolledArrow:
         self._places = {topic: place for place, topic in enumerate(topics)}
 
     def start(self) -> bytes:
-        """Schema and dictionary, by a batch without rows."""
+        """Schema and dictionary, from a batch without rows."""
         sink = pa.BufferOutputStream()
         none = [self._column(0, 0), *(pa.array([], each.type) for each in STREAM_SCHEMA)]
         with pa.ipc.new_stream(sink, POLLED_SCHEMA) as stream:

@@ -1,6 +1,6 @@
-"""The page of all routes, for people with a browser, and the document that it is made from.
+"""The page of all routes, for people with a browser, and the OpenAPI document from which it is made.
 
-The page is of this project alone: nothing is loaded from elsewhere, so that its policy can forbid everything else.
+The page is self-contained: nothing is loaded from elsewhere, so that its policy can forbid everything else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-#: Of every answer that a browser shows as a page: no script or style but this server's own files, and in no frame.
+#: Headers of every answer that a browser shows as a page: scripts and styles of this server alone, and no frame.
 PAGE_HEADERS: Final[tuple[Header, ...]] = (
     (b"content-security-policy", _POLICY),
     (b"x-frame-options", b"DENY"),
@@ -31,7 +31,7 @@ PAGE_HEADERS: Final[tuple[Header, ...]] = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 _FRESH: Final[tuple[Header, ...]] = ((b"cache-control", b"no-cache"),)
-#: A browser resolves the links of the page without the slash at its end.
+#: Redirect to the path without a final slash, as a browser resolves the page's links relative to it.
 _WITHOUT_SLASH: Final[tuple[Header, ...]] = ((b"location", b"../docs"),)
 _TEXT: Final = {"type": "string"}
 _NOT_KEPT: Final = {"Cache-Control": "That it is to be asked for each time."}
@@ -44,7 +44,7 @@ _GUARDED: Final = _NOT_KEPT | {
 
 
 def operations(others: Sequence[Operation]) -> list[Operation]:
-    """The routes of this module, whose document describes the others, too."""
+    """List the routes of this module; its document describes the others, too."""
 
     @cache
     def written() -> bytes:

@@ -1,4 +1,4 @@
-"""Making a topic when somebody produces to it, where the server may. Knows what a new topic demands of a record."""
+"""Creates a topic on the first produce to it, if the server may. Knows what a new topic demands of a record."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ingest_api.web.context import ServerContext
 async def make_topic_for(
     tier: ServerContext, topic: str, given: Sequence[Record] | pa.Table, stamp: ProducerStamp | None
 ) -> None:
-    """A topic that is not there; what it could not take is refused before it is made."""
+    """Create an unknown topic; records that it could not take are refused before."""
     await tier.in_thread(check_for_new_topic, tier.settings, topic, given, stamp)
     try:
         await tier.change_topics(tier.log.create_topic, topic, tier.settings.default_partitions)
-    except TopicExists as error:  # somebody else may make it at the same time
+    except TopicExists as error:  # another request may create it at the same time
         if error.existing != topic:
             raise
 

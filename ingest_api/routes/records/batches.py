@@ -1,4 +1,4 @@
-"""The batches of a partition: the files of its table that hold its records, without reading one of them.
+"""The batches of a partition: the files of its table that hold its records, without reading any of them.
 
 Must not know how a table is stored.
 """
@@ -48,7 +48,7 @@ class BatchesView(msgspec.Struct):
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The route of this module."""
+    """List the route of this module."""
 
     async def list_batches(call: Call) -> Reply:
         media = plain_media_type(call.list_header(b"accept"))
@@ -71,7 +71,7 @@ def _read_batches(log: Log, path: Mapping[str, str], chosen: Mapping[str, Any]) 
 
 
 def plan_batches(files: Sequence[DataFile], offset: int, most: int) -> list[BatchView]:
-    """A page of them; their positions are those in the whole partition."""
+    """Make a page of batches; positions count from the start of the partition."""
     positions = accumulate((file.size for file in files), initial=0)
     placed = [(file, position) for file, position in zip(files, positions, strict=False) if file.last_offset >= offset]
     return [

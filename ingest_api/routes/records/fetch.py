@@ -1,4 +1,4 @@
-"""Reading one partition by offset without being anybody: safe to repeat, as nothing is remembered of it."""
+"""Reads one partition by offset, without a group: safe to repeat, as no state is kept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Fetch:
     async def _reply(
         self, call: Call, topic: str, partition: int, query: Query, media: Format, loan: Loan, held: ExitStack
     ) -> Reply:
-        """What is `held` is for the answer, and goes with it."""
+        """Make the answer; resources in `held` are closed after it was sent."""
         info, offset, begun = await self._tier.in_thread(self._begin, topic, partition, query, loan.size)
         held.callback(begun.later.close)
         if not begun.count and query["timeout"]:
@@ -73,7 +73,7 @@ class Fetch:
         return stream_ahead(writer, begun.partition, ahead, lambda: call.at_once is not None and call.at_once.gone)
 
     def _begin(self, topic: str, partition: int, query: Query, room: int) -> tuple[TopicInfo, int, PartialFetch]:
-        """All that a read without a wait needs of the log, at once."""
+        """Do all calls of the log that a read without a wait needs, in one thread."""
         info = self._tier.log.describe_topic(topic)
         offset = self._resolve(topic, partition, query)
         return info, offset, self._read(topic, partition, offset, query, room)
@@ -92,7 +92,7 @@ class Fetch:
         return known.end_offset if query["offset"] == "latest" else known.log_start_offset
 
     async def _wait(self, call: Call, topic: str, partition: int, offset: int, wait_ms: int) -> None:
-        """Until there is a record, the time is over, the client is gone, or we are going."""
+        """Wait until there is a record, the time is over, the client has disconnected, or the server stops."""
         tier = self._tier
         with tier.polling(disconnected(call)) as ends, RecordWaiter(tier.log, topic, tier.bell) as alarm:
             alarm.watch(partition, offset)

@@ -1,4 +1,4 @@
-"""What a read asks for, and what its answer may say of itself. Pure."""
+"""Parameters of a read, and headers of its answer. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ingest_api.web.request import Header
 
 MIB: Final = 1024 * 1024
 MOST_WAIT_MS: Final = 60_000
-#: An answer that merges more could not be gone on with: where each partition is has to fit into one request head.
+#: Most partitions of a merged answer: the positions of all have to fit into the head of the next request.
 MOST_MERGED: Final = 1_000
 
 OFFSET: Final = Parameter(
@@ -70,7 +70,7 @@ def check_merged(topic: str, partitions: int) -> None:
 
 
 def given_positions(text: str | None, topic: str, partitions: int) -> dict[int, int]:
-    """Where `from` begins in which partition."""
+    """Parse `from`: the offset to begin at in some partitions."""
     if text is None:
         return {}
     try:
@@ -87,13 +87,13 @@ def next_offsets_header(positions: Mapping[int, int]) -> Header:
 
 
 def check_position(topic: str, partition: int, offset: int, known: PartitionOffsets) -> None:
-    """What lies outside of the log is refused before the first byte is answered."""
+    """Refuse an offset out of range before the answer begins."""
     if not known.log_start_offset <= offset <= known.end_offset:
         raise OffsetOutOfRange(topic, partition, offset, known.log_start_offset, known.end_offset)
 
 
 class Found(Protocol):
-    """What was found of one partition, at hand or not."""
+    """Result of a read of one partition, whether its records are in memory or not."""
 
     @property
     def partition(self) -> int: ...
@@ -116,10 +116,10 @@ def offset_headers(fetched: Found) -> list[Header]:
 
 
 def cache_headers(topic: TopicInfo, fetched: Found, offset: int, query: Mapping[str, Any], shape: str) -> list[Header]:
-    """A name for exactly these records in this shape, and how long somebody may keep them.
+    """Make the ETag of exactly these records in this shape, and the time for which a client may cache them.
 
-    Only what no later append can change is kept: a range that begins at a number and was cut by a limit. Records that
-    compaction may take away are not kept, and no others longer than a removed file would stay.
+    Only a result that no later append can change may be cached: a range that begins at a number and was cut by a limit.
+    Records that compaction may remove are not cached, and others no longer than a removed file would stay.
     """
     seen = f"{topic.id} {fetched.partition} {offset} {fetched.next_offset} {fetched.count} {shape}"
     headers = [(b"etag", b'"%016x"' % (mmh3.hash64(seen, signed=False)[0])), (b"vary", b"accept")]
@@ -130,7 +130,7 @@ def cache_headers(topic: TopicInfo, fetched: Found, offset: int, query: Mapping[
 
 
 def is_known(etags: bytes | None, headers: list[Header]) -> bool:
-    """Whether the client has these very records already."""
+    """True if the client has exactly these records already."""
     if etags is None:
         return False
     ours = next(value for name, value in headers if name == b"etag")

@@ -1,6 +1,6 @@
-"""Following a topic for ever, as events: what there is, then each record as it is appended.
+"""Follows a topic without end, as events: the existing records, then each record as it is appended.
 
-Waiting costs a registration with each partition and nothing else; an append wakes those who wait for its partition.
+Waiting costs only a registration with each partition; an append wakes the tasks that wait for its partition.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ingest_api.web.errors import Refusal, answer_error
 from ingest_api.web.request import Call, Reply
 from ingest_api.web.wakeups import RecordWaiter, disconnected
 
-#: So often one who waits is told that he still does, and sees what no append tells: that a topic is gone, or has grown.
+#: Interval of keep-alive comments, and of checks for changes without an append: a topic is deleted, or has grown.
 KEEP_ALIVE_S: Final = 15.0
 _HEADERS: Final = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
 
 
 class Follow:
-    """Both routes that can follow come here."""
+    """Answers of both routes that can follow."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -39,14 +39,14 @@ class Follow:
         seen = parse_event_id(last) if last else {}
         following = await self._tier.in_thread(
             Following.begin, self._tier.log, topic, positions, seen, grows=grows
-        )  # what cannot be read is refused here, before the first byte is answered
+        )  # an unreadable position is refused here, before the answer begins
         return Reply(200, self._events(call, following, decode), b"text/event-stream", _HEADERS)
 
     async def _events(self, call: Call, following: Following, decode: Decode) -> AsyncGenerator[bytes]:
         tier, topic = self._tier, following.topic
         writer = EventWriter(following.positions, decode)
         with tier.polling(disconnected(call)) as ends, RecordWaiter(tier.log, topic, tier.bell) as alarm:
-            # An id without data is no event, but a client that comes back before the first one says it, too.
+            # An id without data is no event, but a client that reconnects before the first event sends it, too.
             yield KEEP_ALIVE + b"id: %b\n\n" % format_event_id(following.positions).encode()
             try:
                 while not any(end.done() for end in ends):
@@ -65,4 +65,4 @@ class Follow:
                     following.wake(alarm.ready)
                     alarm.ready = set()
             except (LakelogError, Refusal) as error:
-                yield b"event: error\ndata: %b\n" % answer_error(error).body  # which has the end of its line
+                yield b"event: error\ndata: %b\n" % answer_error(error).body  # the body ends its line

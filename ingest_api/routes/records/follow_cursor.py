@@ -1,6 +1,6 @@
-"""Where somebody who follows a topic is, and what he is given next: of each partition that has something, in turn.
+"""The position of a client that follows a topic, and its next records: from each ready partition, in turn.
 
-Knows the log; must not know how anybody waits, nor what records look like on the wire.
+Knows the log; must not know how the client waits, nor the format of records.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from delta_log import Fetched, Log
 from delta_log.model.errors import OffsetOutOfRange, UnknownTopic
 from ingest_api.routes.records.fetch_plan import check_merged, check_position
 
-#: What is read in one turn, so that whoever reads slowly holds little.
+#: Bytes read in one turn, so that a slow reader holds little memory.
 TURN_BYTES: Final = 64 * 1024
-#: What an event's id says of one partition at most; a turn is counted with its ids, as each names every partition.
+#: Most bytes for one partition in an event's id. A turn includes its ids, and each id names every partition.
 _ID_BYTES: Final = 24
 
 
 @dataclass(slots=True)
 class Following:
-    """`positions` is where to go on, `due` who has something, in the order of their turns. Used by one task."""
+    """`positions` are the next offsets, `due` the partitions with more records, by turn. Used by one task."""
 
     log: Log
     topic: str
@@ -33,9 +33,9 @@ class Following:
 
     @classmethod
     def begin(cls, log: Log, topic: str, start: Mapping[int, int], seen: Mapping[int, int], *, grows: bool) -> Self:
-        """From `start` on, or from where somebody was who comes back.
+        """Begin at `start`, or at the positions `seen` by a client that reconnects.
 
-        Who was away for so long that records left meanwhile goes on behind them.
+        If records were removed meanwhile, it goes on at the log start offset.
         """
         info = log.describe_topic(topic)
         positions = dict(start)
@@ -43,13 +43,13 @@ class Following:
             known = log.offsets(topic, partition)
             if partition in seen:
                 positions[partition] = max(seen[partition], known.log_start_offset)
-            elif seen and grows:  # it was added since
+            elif seen and grows:  # added since the client was here
                 positions[partition] = known.log_start_offset
             check_position(topic, partition, positions[partition], known)
         return cls(log, topic, info.id, positions, grows, dict.fromkeys(positions))
 
     def read_turn(self) -> list[Fetched]:
-        """What comes next, about as much as a turn holds; UnknownTopic when the topic is gone."""
+        """Read the next records, about `TURN_BYTES`; raises UnknownTopic if the topic was deleted."""
         self._grow()
         found: list[Fetched] = []
         size, beside = 0, _ID_BYTES * len(self.positions)
@@ -65,11 +65,11 @@ class Following:
                 self.idle.append(partition)
             found.append(fetched)
             size += sum(batch.nbytes for batch in fetched.batches) + beside * fetched.count
-        self._check_same()  # after the last read: what was read before is of the topic that it was
+        self._check_same()  # after the last read: proves that all of it was of the same topic
         return found
 
     def take_idle(self) -> list[tuple[int, int]]:
-        """The partitions that have nothing more, each with the offset to wait for."""
+        """Return the partitions without more records, each with the offset to wait for, and forget them."""
         idle, self.idle = self.idle, []
         return [(partition, self.positions[partition]) for partition in idle]
 
@@ -77,7 +77,7 @@ class Following:
         self.due |= dict.fromkeys(partitions)
 
     def _read(self, partition: int, records: int, size: int) -> Fetched:
-        """Who reads so slowly that records leave in front of him goes on behind them, too."""
+        """Read a partition; a reader so slow that records were removed goes on at the log start offset."""
         offset = self.positions[partition]
         try:
             return self.log.read(self.topic, partition, offset, max_records=records, max_bytes=size)
@@ -87,7 +87,7 @@ class Following:
             return self.log.read(self.topic, partition, error.log_start_offset, max_records=records, max_bytes=size)
 
     def _grow(self) -> None:
-        """Partitions that were added since begin at their first record."""
+        """Add new partitions, each from its first record."""
         partitions = self._check_same()
         if self.grows and partitions > len(self.positions):
             check_merged(self.topic, partitions)
@@ -96,7 +96,7 @@ class Following:
             self.wake(added)
 
     def _check_same(self) -> int:
-        """How many partitions the topic has; a new one of the same name is another one."""
+        """Return the number of partitions; raises UnknownTopic if a new topic has the name."""
         info = self.log.describe_topic(self.topic)
         if info.id != self.topic_id:
             raise UnknownTopic(self.topic)

@@ -1,8 +1,8 @@
-"""One read of several partitions within one budget. Decides who may give how much; must not know HTTP.
+"""A read of several partitions within one budget. Decides the share of each; must not know HTTP.
 
-Each partition has a share, so that a full one does not keep back the others; what is left of the shares goes to those
-that have more. Where there is no room for everybody, another partition is the first after each read that gave
-something. So every partition comes in the end, though nothing is remembered between two reads.
+Each partition has a share, so that a full one does not starve the others; unused shares go to partitions with more
+records. If the budget is too small for all, the read after one that found records begins with another partition. So
+every partition gets its turn, though no state is kept between reads.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 
 from delta_log import Fetched
 
-#: Of a partition, from an offset on: at most so many records and about so many bytes, but at least one record.
+#: Reads a partition from an offset on: at most so many records and about so many bytes, but at least one record.
 Read = Callable[[int, int, int, int], Fetched]
 
 
 def read_merged(read: Read, start: Mapping[int, int], records: int, size: int) -> tuple[list[Fetched], dict[int, int]]:
-    """What there is from `start` on, and where each partition goes on."""
+    """Return the records from `start` on, and the next offset of each partition."""
     positions = dict(start)
     found: list[Fetched] = []
     waiting = turns_of(start)
@@ -39,7 +39,7 @@ def read_merged(read: Read, start: Mapping[int, int], records: int, size: int) -
 
 
 def turns_of(positions: Mapping[int, int]) -> list[int]:
-    """The partitions in the order in which they are read; another one is the first when something was read."""
+    """Return the order in which partitions are read; the positions choose the first, so it changes with each read."""
     partitions = sorted(positions)
     first = sum(positions.values()) % max(1, len(partitions))
     return partitions[first:] + partitions[:first]

@@ -1,4 +1,4 @@
-"""Producing: from a body in any format to records in the log, by one path."""
+"""Produces records: from a body in any format to the log, by one path."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ PARAMETERS: Final = (
 ACCEPTED: Final = (Format.BINARY, Format.JSON, Format.NDJSON, Format.OCTETS, Format.ARROW)
 TABLE_VERSION: Final = b"lakelog-table-version"
 _DEFAULTS: Final = {parameter.name: parameter.default for parameter in PARAMETERS}
-#: Larger bodies are decoded by a thread, so that the loop goes on meanwhile.
+#: Larger bodies are decoded by a thread, so that the loop is not blocked.
 _IN_LOOP: Final = 512 * 1024
 
-#: What is noted of a head.
+#: Name of the value cached for a head.
 _ASKED: Final = "produce.asked"
 
 Options = dict[str, Any]
@@ -46,7 +46,7 @@ Submission = Sequence[Record] | pa.Table
 
 
 class Asked(NamedTuple):
-    """What the head of a request says, and of those of a producer that repeat it but for their number."""
+    """The parsed head of a request, shared by a producer's requests that differ only in their number."""
 
     media: Format
     options: Options
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
 
 
 class Produce:
-    """Both routes that take records."""
+    """Handlers of both routes that take records."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -101,7 +101,7 @@ class Produce:
     async def _store(
         self, topic: str, given: Submission, asked: Asked, stamp: ProducerStamp | None, size: int
     ) -> Reply:
-        """With anything that was asked for beside storing it, or that has to be waited for."""
+        """Store with options other than the default ones, or where the fast path cannot."""
         options = asked.options
         if options["acks"] == "0":
             await self._accept(topic, given, stamp, size)
@@ -118,7 +118,7 @@ class Produce:
     async def _stage(
         self, topic: str, given: Submission, asked: Asked, stamp: ProducerStamp | None, transaction: str
     ) -> Reply:
-        """Part of a transaction: kept, and seen by nobody."""
+        """Append to a transaction: stored, and invisible until its commit."""
         tier = self._tier
 
         def stage() -> Staged:
@@ -155,7 +155,7 @@ class Produce:
         return await (await self._check(topic, given, stamp))
 
     async def _check(self, topic: str, given: Submission, stamp: ProducerStamp | None) -> Coroutine[Any, Any, Appended]:
-        """What can never be stored is refused; what is returned stores it when it is awaited."""
+        """Refuse records that can never be stored; awaiting the result stores the others."""
         tier = self._tier
         try:
             return await tier.log.accept_async(topic, given, producer=stamp)
@@ -166,7 +166,7 @@ class Produce:
         return await tier.log.accept_async(topic, given, producer=stamp)
 
     async def _accept(self, topic: str, given: Submission, stamp: ProducerStamp | None, size: int) -> None:
-        """Check a request, and have it stored some time."""
+        """Check a request, and store it in the background."""
         self._accepted.check_room()
         storing = await self._in_time(self._check(topic, given, stamp))
         self._accepted.store(storing, size, lambda: self._tier.watch.produced(topic, len(given), size))
@@ -181,7 +181,7 @@ class Produce:
         return OutcomeUnknown("the request", f"it took more than {self._patience.seconds:g} s")
 
     async def _table_version(self, topic: str, appended: Appended, began: float) -> Header:
-        """The records are stored, whatever becomes of their table until the time of the request is over."""
+        """Wait for the table until the request timeout, else `pending`: the records are stored in any case."""
         try:
             future = asyncio.wrap_future(self._tier.log.when_tabled(topic, appended))
         except LakelogError:
@@ -190,7 +190,7 @@ class Produce:
         try:
             await wait_for_any(max(0.0, left), (future, self._tier.closing))
         finally:
-            future.cancel()  # does nothing to one that is done
+            future.cancel()  # no effect on a finished future
         if future.cancelled() or future.exception() is not None:
             return TABLE_VERSION, b"pending"
         return TABLE_VERSION, b"%d" % future.result()
@@ -214,7 +214,7 @@ def _answer(asked: Asked, appended: Appended, count: int) -> Reply:
 
 
 def _read_options(call: Call, media: Format) -> Options:
-    """What contradicts itself, or would do nothing, is refused."""
+    """Parse options; refuses those that contradict each other or have no effect."""
     options = call.query(PARAMETERS)
     if media is not Format.NDJSON and (options["key"] is not None or options["envelope"]):
         raise Refusal(422, f"key and envelope are of {Format.NDJSON}, and this request is {media}")

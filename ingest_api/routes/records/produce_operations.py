@@ -31,7 +31,7 @@ _HEADERS: Final[dict[str, Any]] = {
 
 
 def envelope_schema(embedded: dict[str, Any]) -> dict[str, Any]:
-    """v2's envelope, with keys and values as `embedded` says."""
+    """Schema of v2's envelope, with keys and values of the schema `embedded`."""
     record = {
         "type": "object",
         "additionalProperties": False,

@@ -1,4 +1,4 @@
-"""Ids for idempotent producers that do not choose their own."""
+"""Assigns ids to idempotent producers that do not choose their own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ProducerView(msgspec.Struct):
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The route of this module."""
+    """List the route of this module."""
 
     async def init_producer(call: Call) -> Reply:
         call.query(())

@@ -1,4 +1,4 @@
-"""Reading all partitions of a topic at once: as lines, or as events that go on for ever."""
+"""Reads all partitions of a topic at once: as lines, or as events without end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Positions = dict[int, int]
 
 
 class ReadAll:
-    """The route. A read gives what there is, partition by partition; where to go on is in a header."""
+    """The route. A read returns the records there are, partition by partition; a header has the next offsets."""
 
     def __init__(self, tier: ServerContext, follow: Follow) -> None:
         self._tier = tier

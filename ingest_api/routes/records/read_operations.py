@@ -1,4 +1,4 @@
-"""The declarations of the routes that give records."""
+"""The declarations of the routes that return records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a producer is told of records that are stored. Pure, and written by hand where it is hot."""
+"""Answers to producers about their stored records. Pure; the hot path is encoded by hand."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Ranges(msgspec.Struct, omit_defaults=True):
 
 
 def offsets_answer(appended: Appended, count: int) -> bytes:
-    """An entry for each of `count` records."""
+    """Make v2's answer, with an entry for each of `count` records."""
     if appended.duplicate:
         return _duplicate_answer(appended, count)
     if count == 1:
         (only,) = appended.ranges
         return _ONE % (only.partition, only.base_offset)
-    # The numbers in two lists and the words between them by replacing: no step of it is one for each record.
+    # Numbers are encoded as pairs, and the text between them is put in by replacing: no Python step for each record.
     places = msgspec.json.encode(list(zip(appended.partitions, appended.offsets(), strict=True)))
     spread = places[2:-2].replace(b"],[", b"|").replace(b",", _OFFSET)
     return b"".join((_HEAD, spread.replace(b"|", _EACH_END + b',{"partition":'), _EACH_END, _TAIL))
@@ -68,13 +68,13 @@ def ranges_answer(appended: Appended) -> bytes:
 
 
 def accepted_answer(count: int, *, as_ranges: bool) -> bytes:
-    """Of records that will be stored, if nothing happens."""
+    """Make the answer for records accepted with acks=0, which are not durable yet."""
     answer = Ranges(None) if as_ranges else Offsets([Place(None, None)] * count, None, None)
     return _line(answer)
 
 
 def staged_answer(staged: Staged, *, as_ranges: bool) -> bytes:
-    """Of records that wait for their transaction: which partition each is for, and no offset yet."""
+    """Make the answer for records of an open transaction: the partition of each, and no offset yet."""
     if as_ranges:
         return _line(Ranges(None, staged.duplicate))
     places = [Place(partition, None) for partition in staged.partitions]

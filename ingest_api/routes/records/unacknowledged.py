@@ -1,4 +1,4 @@
-"""What was answered before it is durable: kept within bounds, seen to the end, and counted when it is there."""
+"""Requests answered before they are durable, by acks=0: bounded, completed, and counted once durable."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from delta_log import Appended
 from ingest_api.web.errors import try_again
 
 _log = logging.getLogger("lakelog.http")
-#: What a request takes beside its body.
+#: Memory of a request beside its body.
 _REQUEST_BYTES: Final = 1024
 
 
 class Accepted:
-    """Used by the loop alone. `held` is about what the requests under way take in memory."""
+    """Used by the loop alone. `held` is about the memory of the requests in flight."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -24,12 +24,12 @@ class Accepted:
         self.held = 0
 
     def check_room(self) -> None:
-        """Who is answered at once can send faster than a disk writes."""
+        """Backpressure: a producer that is answered at once can send faster than a disk writes."""
         if self.held >= self._most:
             raise try_again("too many records wait to be stored; try again", code=50309)
 
     def store(self, storing: Coroutine[Any, Any, Appended], size: int, stored: Callable[[], None]) -> None:
-        """Have `storing` done some time; `stored` is called once it is."""
+        """Run `storing` in the background; `stored` is called once it has succeeded."""
         task = asyncio.create_task(storing)
         self._under_way.add(task)
         self.held += size + _REQUEST_BYTES

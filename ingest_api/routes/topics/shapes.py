@@ -1,4 +1,4 @@
-"""What v2 and our own routes say of topics, and what they are asked of them: Karapace's shapes. Pure."""
+"""Requests and answers of v2's and lakelog's own routes of topics, in Karapace's shapes. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Brokers(msgspec.Struct):
 
 
 def answers(shape: object, doc: str, status: int = 200, headers: Mapping[str, str] | None = None) -> ResponseSpec:
-    """An answer of v2 that carries no records, in whichever of its media types was asked for."""
+    """Declare an answer of v2 without records, in any of its media types."""
     media = ("application/vnd.kafka.v2+json", "application/json", "application/vnd.kafka+json")
     return ResponseSpec(status, doc, Content(dict.fromkeys(media, shape)), headers or {})
 

@@ -1,4 +1,4 @@
-"""v2's view of topics and their partitions, and what makes and removes them by one line of curl.
+"""v2's view of topics and their partitions, and routes that create and delete them by one line of curl.
 
 Knows Karapace's shapes and codes. Must not know how a topic is stored, or which settings it has.
 """
@@ -32,18 +32,18 @@ from ingest_api.web.parameters import Parameter, Whole
 from ingest_api.web.request import Call, Header, Reply, json_reply
 from ingest_api.web.route_spec import PATH_KINDS, Operation, ResponseSpec
 
-#: v2's own code for a topic that is not there, where the topic itself was asked for.
+#: v2's own code for an unknown topic, if the topic itself was asked for.
 UNKNOWN_RESOURCE: Final = 40403
-#: Where a setting comes from that was set on the topic itself.
+#: Source of a setting that was set on the topic itself.
 OWN: Final = "DYNAMIC_TOPIC_CONFIG"
-#: Which of the topics that ever had the name: no part of Karapace's shape, so no part of the body.
+#: Id that tells topics of the same name apart. Not in Karapace's shape, so it is not in the body.
 TOPIC_ID: Final = b"lakelog-topic-id"
 _NAMED: Final = {"Lakelog-Topic-Id": "The topic's own id: one that is deleted and made again has another."}
 _CREATION_ATTEMPTS: Final = 3
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The routes of this module."""
+    """List the routes of this module."""
     of = _Topics(tier)
     return [*of.topic_operations(), *of.partition_operations()]
 
@@ -54,7 +54,7 @@ AT: Final = Parameter(
 
 
 class _Topics:
-    """Every method is one route."""
+    """Handlers: each public method is a route."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -177,7 +177,7 @@ class _Topics:
 
 
 def ensure_topic(tier: ServerContext, topic: str, wanted: TopicRequest) -> tuple[bool, TopicInfo]:
-    """Make the topic, or see that what is wanted of it is so; between the two it may come or go."""
+    """Create the topic, or check that the existing one is as wanted; it may be created or deleted meanwhile."""
     log, configs = tier.log, wanted.configs or {}
     partitions = tier.settings.default_partitions if wanted.partitions is None else wanted.partitions
     for _ in range(_CREATION_ATTEMPTS - 1):
@@ -196,7 +196,7 @@ def ensure_topic(tier: ServerContext, topic: str, wanted: TopicRequest) -> tuple
 
 
 def check_same(info: TopicInfo, wanted: TopicRequest) -> None:
-    """Refuse where the topic that is there is not what is wanted; what is not said is not compared."""
+    """Refuse if the existing topic differs from the wanted one; what is left out is not compared."""
     differing: list[str] = []
     if wanted.partitions is not None and wanted.partitions != info.partitions:
         differing.append(f"it has {info.partitions} partition{'s' * (info.partitions != 1)}, not {wanted.partitions}")
@@ -208,7 +208,7 @@ def check_same(info: TopicInfo, wanted: TopicRequest) -> None:
 
 
 def find_partition(log: Log, path: Mapping[str, str]) -> tuple[TopicInfo, int]:
-    """The topic and partition that a path names; a partition that is no number is one that is not there."""
+    """Find the topic and partition of a path; a partition that is no number is unknown."""
     info = log.describe_topic(path["topic"])
     number = cast("int | None", PATH_KINDS["partition"][0].parse(path["partition"]))
     if number is None or number >= info.partitions:
@@ -239,6 +239,6 @@ def _names(info: TopicInfo) -> list[Header]:
 
 
 def _prepare(call: Call) -> bytes:
-    """What every route here does first; answers the content type of the answer."""
+    """First step of every route here: checks the request; returns the content type of the answer."""
     call.query(())
     return plain_media_type(call.list_header(b"accept"))

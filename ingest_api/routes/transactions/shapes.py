@@ -1,4 +1,4 @@
-"""What the routes of transactions are asked, and what they say. Pure.
+"""Requests and answers of the routes of transactions. Pure.
 
 A time is in milliseconds since 1970.
 """

@@ -1,6 +1,6 @@
-"""Transactions: begin, add a group's offsets, commit or abort, and what became of it.
+"""Transactions: begin, add a group's offsets, commit or abort, describe.
 
-Records come by the routes of topics. Each answer is given again to whoever asks again.
+Records are sent to the routes of topics. A retry gets the same answer again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ingest_api.web.route_spec import Content, Operation, ResponseSpec
 
 
 class _Transactions:
-    """Every method is one route."""
+    """Handlers: each public method is a route."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -48,7 +48,7 @@ class _Transactions:
         return json_reply(show(await self._tier.in_thread(transactions.describe, call.path["transaction"])))
 
     async def add_offsets(self, call: Call) -> Reply:
-        """What the group refuses now is refused now; it is asked again by the commit."""
+        """Add offsets; the group checks them now, and again at the commit."""
         _prepare(call)
         moved = moved_by(await read_json(call, OffsetsRequest))
         transactions, transaction = await self._open(), call.path["transaction"]
@@ -75,12 +75,12 @@ class _Transactions:
         return await self._tier.groups.commit_with(moved, commit.appends, commit.decide)
 
     async def _open(self) -> Transactions:
-        """The first question of a life reads what is kept."""
+        """Return the transactions; the first call of a process reads their stored state."""
         return self._tier.log.opened_transactions or await self._tier.in_thread(lambda: self._tier.log.transactions)
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The routes of this module."""
+    """List the routes of this module."""
     of, one = _Transactions(tier), "/transactions/{transaction}"
     view = Content({"application/json": TransactionView})
     return [

@@ -13,6 +13,6 @@ __all__ = ["operations"]
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """Every route of v3."""
+    """List every route of v3."""
     modules = (clusters, topics, configs, partitions, groups, records, records_batch)
     return [operation for module in modules for operation in module.operations(tier)]

@@ -13,7 +13,7 @@ from ingest_api.web.route_spec import Operation
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The routes of this module."""
+    """List the routes of this module."""
 
     async def list_clusters(_: Call, view: View) -> Reply:
         return json_reply(view.clusters())
@@ -50,7 +50,7 @@ def operations(tier: ServerContext) -> list[Operation]:
 
 
 def check_broker(tier: ServerContext, call: Call) -> None:
-    """Refuse a broker that there is not."""
+    """Refuse an unknown broker."""
     if call.path["broker"] != str(tier.settings.broker_id):
         raise Refusal(404, f"there is no broker {quoted(call.path['broker'], 40)}")
 

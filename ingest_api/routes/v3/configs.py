@@ -1,4 +1,4 @@
-"""The settings of a topic, one by one or several at once: all that are asked for, or none."""
+"""The settings of a topic, one by one or several at once: a change is applied whole or not at all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Changes(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class _Configs:
-    """Every method is one route."""
+    """Handlers: each public method is a route."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -82,7 +82,7 @@ class _Configs:
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The routes of this module."""
+    """List the routes of this module."""
     of = _Configs(tier)
     every = CLUSTER + "/topics/{topic}/configs"
     one = every + "/{config}"
@@ -115,7 +115,7 @@ def find_config(info: TopicInfo, name: str) -> Described:
 
 
 def plan_changes(changes: Changes) -> dict[str, ConfigValue]:
-    """What to alter; refuses a change that contradicts itself."""
+    """Return the new values of settings; refuses a contradictory change."""
     for change in changes.data:
         if change.operation == "DELETE" and change.value is not None:
             raise bad_request(f"{change.name[:100]}: DELETE goes without a value")

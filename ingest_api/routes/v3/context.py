@@ -1,4 +1,4 @@
-"""What all routes of v3 have in common: the cluster that they are about, and Confluent's codes for what goes wrong."""
+"""The common part of all routes of v3: their cluster, and Confluent's codes of errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ingest_api.web.route_spec import Content, Method, Operation, ResponseSpec
 CLUSTER: Final = "/v3/clusters/{cluster}"
 BAD_REQUEST: Final = 40002
 UNKNOWN_TOPIC: Final = 40403
-#: How the log begins its sentence about the only record of a request.
+#: Prefix of the log's message about the only record of a request.
 _ONLY: Final = "record 0: "
 
 Act = Callable[[Call, View], Awaitable[Reply]]
@@ -44,7 +44,7 @@ def route(
     says: ResponseSpec | tuple[ResponseSpec, ...],
     body: Content | None = None,
 ) -> Operation:
-    """A route of v3. Whatever it is about, there may be no such cluster, topic or partition."""
+    """Declare a route of v3. One with a parameter in its path can answer 404: no such cluster, topic or partition."""
     refuses = (404,) if "{" in path else ()
     guarded = _guarded(tier, act)
     said = says if isinstance(says, tuple) else (says,)
@@ -52,12 +52,12 @@ def route(
 
 
 def reading(tier: ServerContext, path: str, name: str, summary: str, act: Act, says: ResponseSpec) -> Operation:
-    """A route that changes nothing."""
+    """Declare a route that changes nothing."""
     return replace(route(tier, "GET", path, name, summary, act, says), reads=True)
 
 
 def translate(error: InvalidRequest) -> Refusal:
-    """An error of the log as Confluent has it."""
+    """Convert an error of the log to Confluent's codes."""
     if isinstance(error, UnknownTopic):
         return Refusal(404, str(error), code=UNKNOWN_TOPIC)
     if isinstance(error, UnknownPartition):

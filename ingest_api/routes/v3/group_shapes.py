@@ -1,6 +1,6 @@
-"""What v3 answers with of consumer groups: Confluent's resources, as `shapes` has the others. Pure.
+"""Answers of v3 about consumer groups: Confluent's resources, as `shapes` has the others. Pure.
 
-A lag is there where something is committed; a partition without an owner has one with an empty consumer.
+A partition has a lag if an offset is committed; without an owner, its lag has an empty consumer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ingest_api.routes.v3.shapes import Listed, Metadata, Related, View
 from ingest_api.web.path_parameters import segment
 
 GroupState = Literal["COMPLETING_REBALANCE", "DEAD", "EMPTY", "STABLE"]
-#: While partitions move, who is to own what is decided already.
+#: While partitions move, the target assignment is decided already.
 STATES: Final[Mapping[State, GroupState]] = {
     "Dead": "DEAD",
     "Empty": "EMPTY",
@@ -161,12 +161,12 @@ class GroupResources:
         )
 
     def lags(self, given: Sequence[PartitionProgress], members: Mapping[str, MemberRecord]) -> Listed[ConsumerLag]:
-        """The largest first."""
+        """List the lags, the largest first."""
         lags = [lag for each in given if (lag := self.lag(each, members)) is not None]
         return self._view.listed("KafkaConsumerLag", f"{self._path}/lags", sorted(lags, key=lambda each: -each.lag))
 
     def lag(self, given: PartitionProgress, members: Mapping[str, MemberRecord]) -> ConsumerLag | None:
-        """None where nothing is committed, or the log cannot be asked."""
+        """Make the lag of a partition; None if no offset is committed, or those of the log are unknown."""
         if given.committed is None or given.offsets is None:
             return None
         topic, number = given.partition
@@ -187,7 +187,7 @@ class GroupResources:
         )
 
     def lag_summary(self, lags: Sequence[ConsumerLag]) -> ConsumerGroupLagSummary:
-        """Of one lag or more, the largest first."""
+        """Sum up one or more lags, given with the largest first."""
         most = lags[0]
         return ConsumerGroupLagSummary(
             "KafkaConsumerGroupLagSummary",

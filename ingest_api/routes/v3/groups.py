@@ -1,4 +1,4 @@
-"""Consumer groups: their members, what each of those reads, and how far behind the group is."""
+"""Consumer groups: their members, the assignments of members, and the lag of the group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ingest_api.web.route_spec import PATH_KINDS, Operation
 
 
 class _Groups:
-    """Every method is one route."""
+    """Handlers: each public method is a route."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -81,7 +81,7 @@ class _Groups:
         return (await self._tier.in_time(self._tier.groups.describe(call.path["group"]))).reply
 
     async def _lags(self, call: Call, view: View) -> Listed[ConsumerLag]:
-        """404 where there is none, as Confluent has it."""
+        """Measure the lags; 404 if there is none, as in Confluent's proxy."""
         described = await self._describe(call)
         members = {each.member.member_id: each.member for each in described.members}
 
@@ -96,7 +96,7 @@ class _Groups:
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The routes of this module."""
+    """List the routes of this module."""
     of = _Groups(tier)
     every = f"{CLUSTER}/consumer-groups"
     one = every + "/{group}"
@@ -155,7 +155,7 @@ def _owned(found: MemberDescription) -> list[TopicPartition]:
 
 
 def _partition(call: Call) -> TopicPartition | None:
-    """None where it is no number: there is none."""
+    """Return the partition of a path; None if its number is invalid, as then there is none."""
     number: int | None = PATH_KINDS["partition"][0].parse(call.path["partition"])
     return None if number is None else TopicPartition(call.path["topic"], number)
 

@@ -1,6 +1,6 @@
-"""JSON objects out of a stream of bytes, one behind the other, with or without white space between them. Pure.
+"""Splits a stream of bytes into JSON objects, with or without white space between them. Pure.
 
-It finds where an object ends by its brackets, outside of strings. Whether it is JSON is for others to say.
+It finds the end of an object by its brackets outside of strings. It does not check that the object is valid JSON.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _IN_STRING: Final = re.compile(rb'["\\]')
 
 
 class JsonObjects:
-    """`fault` is what is wrong behind the last object that was found; nothing is found from there on.
+    """`fault` describes an error behind the last object that was found; no object is found after it.
 
-    `found` is how many there were.
+    `found` is the number of objects.
     """
 
     def __init__(self, most: int) -> None:
@@ -35,7 +35,7 @@ class JsonObjects:
         return len(self._text)
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The objects that end in this piece."""
+        """Return the objects that end in this piece."""
         self._text += piece
         found: list[bytes] = []
         while self.fault is None and self._find_end():
@@ -49,12 +49,12 @@ class JsonObjects:
         return found
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """End the input; an unfinished object is a fault."""
         if self._depth and self.fault is None:
             self.fault = "the last object is not complete"
 
     def _find_end(self) -> bool:
-        """Go to the end of the next object; False where it is not there yet."""
+        """Go to the end of the next object; False if it has not arrived yet."""
         if self._depth == 0 and not self._begin():
             return False
         while True:

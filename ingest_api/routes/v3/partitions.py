@@ -1,4 +1,4 @@
-"""Partitions, their offsets, and their replicas: each has one, which leads."""
+"""Partitions, their offsets, and their replicas: each has one, the leader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ingest_api.web.route_spec import Operation
 
 
 class _Partitions:
-    """Every method is one route."""
+    """Handlers: each public method is a route."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -46,7 +46,7 @@ class _Partitions:
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The routes of this module."""
+    """List the routes of this module."""
     of = _Partitions(tier)
     every = CLUSTER + "/topics/{topic}/partitions"
     one = every + "/{partition}"

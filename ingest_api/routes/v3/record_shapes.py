@@ -1,6 +1,6 @@
 """Records as v3 has them, and the receipts for them. Pure.
 
-What is wrong with the shape of a record is a `Fault`, and so is content that is not what its type says.
+A wrong shape of a record is a `Fault`, and so is content that does not match its type.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class EntryReceipt(Receipt, kw_only=True):
 
 
 class Sent(NamedTuple):
-    """A record as the log takes it, and what its receipt says of how it was sent."""
+    """A record as the log takes it, and the type and size of key and value for its receipt."""
 
     record: Record
     key: Size | None
@@ -87,7 +87,7 @@ class Sent(NamedTuple):
 
 
 def read_record(text: bytes, decoder: msgspec.json.Decoder[GivenRecord]) -> GivenRecord:
-    """One object of a stream."""
+    """Decode an object of a stream."""
     check_text(text)
     check_shallow(text)
     try:
@@ -99,7 +99,7 @@ def read_record(text: bytes, decoder: msgspec.json.Decoder[GivenRecord]) -> Give
 
 
 def convert_record(given: GivenRecord) -> Sent:
-    """What is stored of a record that has the right shape."""
+    """Convert a record of the right shape to the one that is stored."""
     headers: tuple[Header, ...] | None = None
     if given.headers:
         headers = header_pairs(given.headers)
@@ -115,7 +115,7 @@ def check_shallow(text: bytes) -> None:
 
 
 def write_instant(milliseconds: int) -> str:
-    """A time as Java writes it: milliseconds only where there are some."""
+    """Format a time as Java does: milliseconds only if they are not 0."""
     text = (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(
         timespec="milliseconds" if milliseconds % 1000 else "seconds"
     )
@@ -123,18 +123,18 @@ def write_instant(milliseconds: int) -> str:
 
 
 class _Members(tuple[tuple[str, Any], ...]):
-    """The members of an object, also those that are given twice."""
+    """The members of an object, repeated ones included."""
 
     __slots__ = ()
 
 
 def check_record_members(text: bytes) -> None:
-    """Refuse a member of a record that is given twice; `text` is known to be one that is not nested deeply."""
+    """Refuse a repeated member of a record; `text` is known to be a record that is not nested deeply."""
     _check_record(_read_members(text))
 
 
 def check_batch_members(text: bytes) -> None:
-    """The same for a batch."""
+    """Refuse a repeated member of a batch or of its entries."""
     batch = _read_members(text)
     _check_names(batch)
     for _, entries in batch:
@@ -147,7 +147,7 @@ def _read_members(text: bytes) -> Any:
 
 
 def _check_record(record: _Members) -> None:
-    """What is inside of data is the sender's own."""
+    """Check the members of a record, but none inside of `data`, which is the sender's own."""
     _check_names(record)
     for name, content in record:
         if name in ("key", "value") and content is not None:

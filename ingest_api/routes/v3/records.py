@@ -1,7 +1,7 @@
-"""Producing by v3: JSON objects one behind the other, a receipt for each as it becomes durable.
+"""Produce by v3: a sequence of JSON objects, with a receipt for each as it becomes durable.
 
-A request that says how long it is, is read first and answered then, as its client will not read before it has sent
-all; of one object alone the status tells. One that does not say is answered while it comes.
+A request with Content-Length is read whole before it is answered, as its client reads only after it has sent all; for
+a single object the HTTP status is the result. A request without it is answered while it arrives.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ingest_api.web.producer_headers import refuse_stamp
 from ingest_api.web.request import Call, Message, Reply, json_reply
 from ingest_api.web.route_spec import Operation
 
-#: The most that one object may have whose request does not say how long it is.
+#: Largest object of a request without Content-Length, in bytes.
 MOST_STREAMED: Final = 8 * 1024 * 1024
-#: Small, so that others have their turn between two pieces.
+#: Small, so that other tasks run between two pieces.
 _PIECE: Final = 32 * 1024
-#: So many records at most are stored by one write.
+#: Most records that are stored by one append.
 _TOGETHER: Final = 500
 _NOTHING: Final = "a request has at least one record, as a JSON object"
 
@@ -47,7 +47,7 @@ class ErrorReceipt(msgspec.Struct, omit_defaults=True):
 
 
 class _Records:
-    """The one route."""
+    """Handler of the route."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -113,7 +113,7 @@ class _Records:
         return StreamReceipt(cluster, topic, partition, offset, timestamp, sent.key, sent.value, error_code=200)
 
     async def _receive(self, call: Call, objects: JsonObjects) -> AsyncGenerator[bytes]:
-        """What comes, as it comes; a stop ends it, or a client that is never done would hold the server."""
+        """Yield pieces as they arrive; a stop of the server ends it, as an endless request would delay the stop."""
         stop = asyncio.create_task(self._tier.closing.wait())
         try:
             more = True
@@ -128,7 +128,7 @@ class _Records:
             stop.cancel()
 
     async def _keep(self, call: Call, objects: JsonObjects) -> None:
-        """A large object takes memory, and has to come, as a body does; between objects a stream may take its time."""
+        """Treat a large object as a body, with its memory and deadlines; between objects a stream has no deadline."""
         is_large = objects.held >= SMALL
         if call.at_once is not None:
             call.at_once.part = objects.found if is_large else -1
@@ -145,12 +145,12 @@ async def _receive_or_stop(call: Call, stop: asyncio.Task[Any]) -> Message:
         if receiving.done():
             return receiving.result()
     finally:
-        receiving.cancel()  # does nothing to one that is done
+        receiving.cancel()  # no effect on a finished task
     raise try_again("the server is stopping: what follows is not stored", code=50307)
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The route of this module."""
+    """List the route of this module."""
     receipts = answers({"oneOf": [StreamReceipt, ErrorReceipt]}, "A receipt for each record, one behind the other.")
     records = "One record, or several one behind the other, with or without white space between them."
     return [
@@ -169,7 +169,7 @@ def _read(text: bytes) -> GivenRecord | Exception:
 
 
 def _first(objects: JsonObjects, pieces: Iterator[bytes]) -> list[bytes]:
-    """The first objects, two if there are so many: with one alone there is no stream to speak of."""
+    """Find the first objects, more than one if there are: a single object is answered without a stream."""
     found: list[bytes] = []
     for piece in pieces:
         found += objects.feed(piece)

@@ -1,4 +1,4 @@
-"""Producing by v3 in one go: entries with ids, and for each its success or failure."""
+"""Produce by v3 in a batch: entries with ids, and for each its success or failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ingest_api.web.producer_headers import refuse_stamp
 from ingest_api.web.request import Call, Reply, json_reply
 from ingest_api.web.route_spec import Operation
 
-#: Larger bodies are decoded by a thread, so that the loop goes on meanwhile.
+#: Larger bodies are decoded by a thread, so that the loop is not blocked.
 _IN_LOOP: Final = 128 * 1024
 _TOGETHER: Final = 1000
 
@@ -49,7 +49,7 @@ _decoder: Final = msgspec.json.Decoder(Batch)
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The route of this module."""
+    """List the route of this module."""
     storing, cluster = Storing(tier), tier.log.cluster_id
 
     async def produce(call: Call, _: View) -> Reply:
@@ -80,7 +80,7 @@ def operations(tier: ServerContext) -> list[Operation]:
 
 
 def read_batch(body: bytes, most: int) -> Batch:
-    """The entries, each with an id of its own. What is wrong with the shape of one refuses all."""
+    """Decode the entries, each with a unique id. A wrong shape of one entry refuses the batch."""
     try:
         check_text(body)
         check_shallow(body)

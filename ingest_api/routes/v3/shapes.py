@@ -1,7 +1,7 @@
-"""What v3 answers with: Confluent's resources, each with links to itself and to what belongs to it. Pure.
+"""Answers of v3: Confluent's resources, each with links to itself and to related ones. Pure.
 
-A link leads on, but where Confluent's schema requires the member and there is no such resource here: access control,
-settings and replicas of brokers, reassignments. Clients made from that schema refuse an answer without it.
+Links work, except those that Confluent's schema requires for resources that do not exist here: access control,
+settings and replicas of brokers, reassignments. Clients generated from that schema refuse an answer without them.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Replica(msgspec.Struct):
 
 
 class View:
-    """Makes resources of one cluster with one broker, as seen under one address."""
+    """Makes the resources of a cluster with one broker, with links that begin with one address."""
 
     def __init__(self, base: str, cluster: str, broker: int) -> None:
         self._clusters = f"{base}/v3/clusters"

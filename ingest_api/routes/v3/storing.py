@@ -1,4 +1,4 @@
-"""Storing records that each have a receipt of their own: what cannot be stored keeps back none of the others."""
+"""Stores records that each have a receipt of their own: a refused record does not prevent the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ingest_api.web.request_timeout import RequestTimeout
 
 
 class Stored(NamedTuple):
-    """What a receipt says of a record that is durable."""
+    """Position and time of a durable record, for its receipt."""
 
     partition_id: int
     offset: int
@@ -30,7 +30,7 @@ Outcome = tuple[Sent, Stored] | Exception
 
 
 class Storing:
-    """Of one tier."""
+    """Appends records and collects the outcome of each."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -38,7 +38,7 @@ class Storing:
         self._patience = RequestTimeout(self._seconds)
 
     async def find(self, topic: str) -> None:
-        """See that the topic is there, made now if the server may."""
+        """Check that the topic exists; creates it if the server may."""
         try:
             await self._tier.in_thread(self._tier.log.describe_topic, topic)
         except UnknownTopic:
@@ -47,14 +47,14 @@ class Storing:
             await self._tier.change_topics(ensure_topic, self._tier, topic, TopicRequest())
 
     async def store(self, topic: str, given: Sequence[GivenRecord | Exception]) -> list[Outcome]:
-        """What became of each, in their order."""
+        """Store records; returns the outcome of each, in their order."""
         sent = [_convert(each) for each in given]
         good = [each for each in sent if isinstance(each, Sent)]
         stored = iter(await self._append(topic, good) if good else ())
         return [next(stored) if isinstance(each, Sent) else each for each in sent]
 
     async def _append(self, topic: str, sent: list[Sent]) -> list[Outcome]:
-        """All at once; where the log refuses some, both halves for themselves, down to those that it refuses."""
+        """Append all at once; if the log refuses, append each half separately, down to the refused records."""
         records = [each.record for each in sent]
         try:
             append_time = self._tier.log.describe_topic(topic).config.message_timestamp_type == "LogAppendTime"
@@ -79,7 +79,7 @@ class Storing:
 
 
 def explain(error: Exception) -> dict[str, Any]:
-    """What a receipt says of a record that is not stored, or of which nobody knows."""
+    """Make the receipt of a record that is not stored, or whose outcome is unknown."""
     if isinstance(error, InvalidRequest):
         error = translate(error)
     return msgspec.json.decode(answer_error(error).body)

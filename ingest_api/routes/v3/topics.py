@@ -20,7 +20,7 @@ from ingest_api.web.route_spec import Operation, ResponseSpec
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 ConfigValue = str | int | float | None
-#: How many partitions a topic is said to have while it is closed: nobody can tell.
+#: Number of partitions shown for a closed topic, as it is unknown.
 _UNKNOWN: Final = 0
 
 
@@ -54,7 +54,7 @@ class AddPartitions(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Topics:
-    """Every method is one route."""
+    """Handlers: each public method is a route."""
 
     def __init__(self, tier: ServerContext) -> None:
         self._tier = tier
@@ -90,7 +90,7 @@ class _Topics:
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The routes of this module."""
+    """List the routes of this module."""
     of = _Topics(tier)
     every = f"{CLUSTER}/topics"
     one = every + "/{topic}"
@@ -122,7 +122,7 @@ def operations(tier: ServerContext) -> list[Operation]:
 
 
 def plan_partitions(wanted: CreateTopic, broker: int, default: int) -> int:
-    """How many partitions a new topic is to have; refuses what one broker cannot do."""
+    """Return the number of partitions of a new topic; refuses a request that one broker cannot fulfil."""
     if wanted.replication_factor not in (None, 1):
         raise bad_request(f"replication_factor must be 1, not {wanted.replication_factor}: there is one broker")
     assigned = wanted.replicas_assignments
@@ -138,7 +138,7 @@ def plan_partitions(wanted: CreateTopic, broker: int, default: int) -> int:
 
 
 def one_each(entries: Sequence[ConfigEntry]) -> dict[str, ConfigValue]:
-    """The settings of a list that must not name one twice."""
+    """Convert a list of settings; refuses one that is named twice."""
     configs = {entry.name: entry.value for entry in entries}
     if len(configs) < len(entries):
         raise bad_request("a setting is named twice")
@@ -158,7 +158,7 @@ def _partition_counts(log: Log) -> dict[str, int]:
 
 
 def _check_new(log: Log, name: str, partitions: int, configs: Mapping[str, ConfigValue]) -> None:
-    """Everything that could be wrong with a new topic, without making it."""
+    """Check all rules of a new topic, without creating it."""
     check_topic_name(name)
     log.check_partitions(name, partitions)
     TopicConfig.of({setting: value for setting, value in configs.items() if value is not None})
