@@ -1,8 +1,8 @@
-"""The app: every operation behind one door.
+"""The app: one entry for every operation.
 
-All are declared as `Operation`s, from which the routing table and the OpenAPI document are made. They are plain ASGI
-inside the FastAPI app, whose layers would cost more than most of them do. What the table does not find goes through
-FastAPI to the same edge: HEAD, and what there is not. Nothing is answered beside it.
+All are declared as `Operation`s, from which the routing table and the OpenAPI document are made. They are called as
+plain ASGI, as the layers of FastAPI would cost more than most operations. Requests that the table does not find, HEAD
+and unknown routes, go through FastAPI to the same dispatcher. Nothing else answers a request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ingest_api.web.request import Call, Receive, Reply, Scope, Send
 from ingest_api.web.route_spec import Operation
 from ingest_api.web.routing import RoutingTable
 
-#: What a page's script may read of an answer, beside what it always may.
+#: Headers of an answer that a page's script may read, beside those that it always may.
 EXPOSED: Final = (
     "ETag",
     "Lakelog-Answer",
@@ -54,7 +54,7 @@ EXPOSED: Final = (
 
 
 def create_app(tier: ServerContext) -> App:
-    """The HTTP tier over an open log."""
+    """Make the HTTP tier over an open log."""
     settings = tier.settings
     hosts = Hosts((*own_names(), settings.host), settings.advertised_hosts)
     look_up_own_names(hosts.learn)
@@ -64,7 +64,7 @@ def create_app(tier: ServerContext) -> App:
 
 
 def list_operations(tier: ServerContext) -> list[Operation]:
-    """Every route there is."""
+    """List every route."""
     records = (produce_operations, read_operations, routes_topics, routes_batches, routes_producers)
     modules = (*records, routes_transactions, consumers, native, routes_operations, v3)
     described = [operation for module in modules for operation in module.operations(tier)]
@@ -87,12 +87,12 @@ class TierApp(FastAPI):
             raw: bytes = scope["raw_path"]
             if len(raw) > 1 and raw.endswith(b"/"):
                 raw = raw[:-1]
-            if b"%3" in raw:  # a colon means the same either way
+            if b"%3" in raw:  # an encoded colon means the same
                 raw = raw.replace(b"%3A", b":").replace(b"%3a", b":")
             found = self._table.find(scope["method"], raw)
             if found is not None:
                 return self._edge.perform(found.operation, found.path, scope, receive, send)
-            scope["path"] = raw.decode("latin-1")  # still encoded: what is between two slashes stays there
+            scope["path"] = raw.decode("latin-1")  # still encoded, so that an encoded slash does not split a part
         return super().__call__(scope, receive, send)
 
     def _endpoint(self, operation: Operation) -> Any:
@@ -102,7 +102,7 @@ class TierApp(FastAPI):
         return endpoint
 
     async def _refuse(self, request: Request, _error: Exception) -> Response:
-        """No route of that path, or none of that method."""
+        """Answer a path without a route, or without one of that method."""
         scope = request.scope
         methods = {
             method
@@ -114,7 +114,7 @@ class TierApp(FastAPI):
 
 
 class _Cors(CORSMiddleware):
-    """Answers the browsers of pages that may call; those who ask under another server's name are answered as it is."""
+    """CORS for allowed origins. An OPTIONS request for an unknown host name passes to the app unchanged."""
 
     def __init__(self, app: TierApp, door: Door, origins: Sequence[str]) -> None:
         super().__init__(app, origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED, max_age=3600)
@@ -128,7 +128,7 @@ class _Cors(CORSMiddleware):
 
 
 class _Performed(Response):
-    """An operation as what FastAPI calls to answer."""
+    """An operation as a response that FastAPI calls."""
 
     def __init__(self, edge: Dispatcher, operation: Operation, path: Mapping[str, bytes]) -> None:
         self._edge, self._operation, self._path = edge, operation, path
@@ -139,7 +139,7 @@ class _Performed(Response):
 
 
 def _no_route(path: str, methods: Sequence[str]) -> Operation:
-    """What answers where there is no route, or not with that method."""
+    """Make the operation that refuses an unknown path, or an unknown method of a path."""
 
     async def act(call: Call) -> Reply:
         if not methods:

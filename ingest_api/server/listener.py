@@ -1,4 +1,4 @@
-"""Taking an address to listen on, before anything else is done: who cannot listen need not open a log."""
+"""Binds the address to listen on, before anything else: a server that cannot listen need not open a log."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _BACKLOG: Final = 2048
 
 
 class CannotListen(Exception):
-    """The address is not ours to have, for the reason said."""
+    """The address cannot be used, for the reason in the message."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; they wait until somebody serves them."""
+    """Make a listening socket; its connections wait until a server accepts them."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
@@ -37,7 +37,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """How a program on this machine reaches it."""
+    """Return the URL for programs on this machine."""
     if listener.family == socket.AF_UNIX:
         return f"http+unix://{quote(listener.getsockname(), safe='')}"
     address, port = listener.getsockname()[:2]
@@ -47,14 +47,14 @@ def url_of(listener: socket.socket) -> str:
 
 
 def is_loopback(listener: socket.socket) -> bool:
-    """Whether no other machine reaches it."""
+    """True if no other machine can reach it."""
     if listener.family == socket.AF_UNIX:
         return True
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def allow_open_files(wanted: int) -> None:
-    """A connection is an open file, and the usual limit of a shell is far below what the system allows."""
+    """Raise the limit of open files: connections need them, and a shell's limit is far below the system's."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     if now != resource.RLIM_INFINITY and now < allowed:

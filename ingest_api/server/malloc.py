@@ -1,7 +1,7 @@
-"""Keeping the memory that requests use again and again, in place of asking the system for it each time.
+"""Keeps freed memory for the next requests, instead of asking the system for it each time.
 
-The C library gives every freed block above 128 KiB back, and each page of a new one is cleared by the kernel when it is
-first touched: for large bodies and frames that is a fifth of all they cost. What is kept is bounded.
+The C library returns every freed block above 128 KiB to the system, and the kernel clears each page of a new block at
+its first use: for large bodies and frames that is a fifth of their whole cost. The kept memory is bounded.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _TRIM_THRESHOLD: Final = -1
 _TOP_PAD: Final = -2
 _MMAP_THRESHOLD: Final = -3
 
-#: Larger blocks, which hardly any request has, are given back at once.
+#: Larger blocks, which hardly any request needs, are returned at once.
 _LARGEST_KEPT: Final = 8 * 1024 * 1024
 _MOST_KEPT: Final = 128 * 1024 * 1024
 _STEP: Final = 16 * 1024 * 1024
 
 
 def keep_freed_memory() -> None:
-    """Of this process, with glibc; elsewhere nothing changes."""
+    """Configure malloc of this process, with glibc; no effect elsewhere."""
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         for what, size in ((_MMAP_THRESHOLD, _LARGEST_KEPT), (_TRIM_THRESHOLD, _MOST_KEPT), (_TOP_PAD, _STEP)):

@@ -1,4 +1,4 @@
-"""Opens what a server stands on, as its settings say: the log, and behind it the groups that read it."""
+"""Opens the log and the consumer groups of a server, according to its settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MS: Final = 1000
 
 
 class CannotOpen(Exception):
-    """The system does not let us have the data directory."""
+    """The data directory cannot be used, for the reason in the message."""
 
     code: Final = "NOT_A_ROOT"
 
@@ -37,7 +37,7 @@ class Opened(NamedTuple):
 
 
 async def open_all(settings: ServerSettings, threads: Executor, open_log: Callable[[ServerSettings], Log]) -> Opened:
-    """The log and its groups, or neither."""
+    """Open the log and its groups, or neither."""
     loop = asyncio.get_running_loop()
     log = await loop.run_in_executor(threads, open_log, settings)
     try:
@@ -58,13 +58,13 @@ async def open_groups(log: Log, settings: ServerSettings) -> Coordinator:
 
 
 async def close_groups(groups: Coordinator) -> None:
-    """To be called before the log is closed."""
+    """Close the groups; call it before the log is closed."""
     if not await groups.close():
         _log.error("what the groups decided last may not be stored; the next start finds what is")
 
 
 def open_log_of(settings: ServerSettings) -> Log:
-    """The log that these settings name."""
+    """Open the log that these settings name."""
     place = "memory://" if settings.memory else settings.data
     if settings.store_option and "://" not in place:
         _log.warning("store_option is not used: %s is a directory", place)
@@ -99,7 +99,7 @@ def log_settings(settings: ServerSettings) -> Settings:
             most_bytes=settings.transaction_max_bytes,
             expiration_ms=settings.transactional_id_expiration_ms,
         ),
-        max_block_s=0.0,  # a client is told at once to come again
+        max_block_s=0.0,  # backpressure is a retriable 503 at once, without blocking
     )
 
 
@@ -119,6 +119,6 @@ def wire_limits(settings: ServerSettings) -> WireLimits:
 
 
 def _reason(error: Exception) -> object:
-    """What the system said, whoever passed it on."""
+    """Return the system's message of an error, also of a wrapped one."""
     said = error.__cause__ if isinstance(error.__cause__, OSError) else error
     return (said.strerror if isinstance(said, OSError) else None) or error

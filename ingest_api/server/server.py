@@ -1,8 +1,8 @@
-"""The composition root: from settings to a running server, in the one order that is safe, and back.
+"""The composition root: starts a server from its settings in the only safe order, and stops it.
 
-The address is taken first and the log opened behind it, so that whoever asks meanwhile is told to come again. A stop
-goes the other way: no new connections, what was accepted is finished, the log is brought into its tables. It takes no
-longer than it may; what is left then is in the journal, and the next start finds it there.
+The address is bound first and the log opened after it, so that requests meanwhile get a retriable 503. A stop goes the
+other way: no new connections, accepted requests are finished, the log is flushed to its tables. A stop has a deadline;
+records not flushed by then are in the journal, and the next start finds them there.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ _log = logging.getLogger("lakelog.server")
 
 #: Exit codes.
 DONE, FAILED, FORCED = 0, 1, 130
-#: Threads for what waits for the disk: reads, admin, large requests.
+#: Threads for calls that wait for the disk: reads, admin, large requests.
 THREADS: Final = 16
-#: Open files beside the connections: the journal, tables that are read and written.
+#: Open files beside the connections: the journal, tables being read and written.
 _OTHER_FILES: Final = 4096
-#: Of the time for a stop, the part that requests may take; the tables have the rest.
+#: Part of the time for a stop that requests may take; flushing the tables has the rest.
 _FOR_REQUESTS: Final = 0.6
-#: A start that takes longer than this says where it listens before it is ready.
+#: A longer start announces its address before it is ready.
 _SOON_S: Final = 0.5
 _MS: Final = 1000
-#: What a start has made lives until the end: it is set aside, as a collection that goes through it pauses the loop for
-#: 30 to 50 ms. What requests make dies by its reference count but for little, so collections of all may be rare. Those
-#: of what is new are small: in whatever thread one runs, it pauses all, and large groups make very much that is new.
+#: Objects made by the start live until the end: they are frozen, as a garbage collection over them pauses the loop for
+#: 30 to 50 ms. Objects of requests are nearly all freed by reference counting, so full collections may be rare. Young
+#: collections are kept small: each pauses all threads, and large groups create very many new objects.
 _COLLECT_AFTER: Final = (10_000, 4, 2_500)
-#: How long a thread may keep the interpreter from the others; Python's own default.
+#: Time after which a thread must yield the GIL; Python's own default.
 _SWITCH_INTERVAL_S: Final = 0.005
 
 
 class Announce(Protocol):
-    """Who tells people."""
+    """Announces the state of a start to users."""
 
     def listening(self, url: str) -> None: ...
     def ready(self, url: str) -> None: ...
@@ -73,7 +73,7 @@ def serve(
     *,
     open_log: Callable[[ServerSettings], Log] | None = None,
 ) -> int:
-    """Run a server until it is told to stop; returns the exit code. Raises what kept it from starting."""
+    """Run a server until it is stopped; returns the exit code. Raises the error that prevented the start."""
     keep_freed_memory()
     place = settings.unix_socket
     listening = listening_at(place) if place else listen(settings.host, settings.port)
@@ -82,7 +82,7 @@ def serve(
 
 
 class Serving:
-    """One life of a server."""
+    """A run of a server, from its start to its stop."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Serving:
                 self._access.stop()
 
     def stop(self) -> None:
-        """Begin to end: everything that waits is woken, nothing new is accepted."""
+        """Begin to stop: waiting requests are woken, new connections are refused."""
         if self._closing.is_set():
             return
         self._drain_by = asyncio.get_running_loop().time() + self._settings.drain_timeout_ms / _MS
@@ -168,7 +168,7 @@ class Serving:
         )
 
     async def _end(self, opening: asyncio.Future[Opened]) -> int:
-        """After the last request: bring the log into its tables."""
+        """Flush the log to its tables, after the last request."""
         if not await self._in_time(opening):
             return self._leave("the log was still being opened; the next start goes on with that")
         log, groups = opening.result()
@@ -199,7 +199,7 @@ class Serving:
             _leave_now(FORCED)
 
     def _leave(self, why: str) -> int:
-        """A thread that does not end would keep the process; there is nothing to lose by leaving it."""
+        """Exit at once: a hanging thread would keep the process alive, and leaving it loses nothing."""
         _log.error("the time for a stop, %d ms, is over: %s", self._settings.drain_timeout_ms, why)
         _leave_now(FAILED)
         return FAILED
@@ -215,16 +215,16 @@ class Serving:
             interface="asgi3",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # a layer around every request; routes that need them read them
+            proxy_headers=False,  # a layer around every request; routes that need these headers read them
             server_header=False,
-            headers=[("x-content-type-options", "nosniff")],  # of every answer, rendered once a second with the date
-            # It waits for so many seconds, and takes parts of them.
+            headers=[("x-content-type-options", "nosniff")],  # for every answer, rendered once a second with the date
+            # In seconds; fractions are accepted.
             timeout_graceful_shutdown=self._settings.drain_timeout_ms / _MS * _FOR_REQUESTS,  # pyright: ignore[reportArgumentType]
         )
 
 
 class _Server(uvicorn.Server):
-    """Signals are ours: uvicorn would raise them again after the stop, and the process would end by them."""
+    """Leaves signals to `Serving`: uvicorn would raise them again after the stop, and they would end the process."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

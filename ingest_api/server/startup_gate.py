@@ -1,4 +1,4 @@
-"""What stands before the app until there is one: the server listens at once and says that it is not ready."""
+"""Answers requests until the app is ready: the server listens at once and reports that it is not ready."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _METRICS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Gate:
-    """An app that another one takes the place of."""
+    """An app that is replaced by another one."""
 
     def __init__(self) -> None:
         self._app: App = self._recovering
@@ -33,7 +33,7 @@ class Gate:
 
 
 def reply_while_recovering(path: str) -> Reply:
-    """Alive, but nothing can be stored or read."""
+    """Make the answer of a server that is alive, but cannot store or read anything yet."""
     match path.rstrip("/"):
         case "/healthz":
             return json_reply({"status": "ok"})

@@ -1,7 +1,7 @@
-"""A Unix socket to listen on, for the user of the server and for no other.
+"""A Unix socket to listen on, for the user of the server alone.
 
-Two locks: the mode of the socket, which the system checks when a client connects, and what the system says of a client
-that is connected, where it says that. It must not know HTTP.
+Two guards: the mode of the socket, which the system checks when a client connects, and the user id of a connected
+client, if the system reports it. It must not know HTTP.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["for_own_user", "listening_at"]
 
 _BACKLOG: Final = 2048
 _OWNER_ALONE: Final = 0o600
-#: Process, user and group of a peer, as Linux says them.
+#: Process, user and group of a peer, as Linux reports them.
 _PEER: Final = struct.Struct("3i")
 _SAYS_PEER: Final[int | None] = getattr(socket, "SO_PEERCRED", None)
 _ROOT: Final = 0
@@ -31,13 +31,13 @@ _ROOT: Final = 0
 
 @contextlib.contextmanager
 def listening_at(path: str) -> Generator[socket.socket]:
-    """A socket under this name, which goes with the block. One that a killed server left there is replaced."""
+    """Listen on a socket of this name, removed at the end of the block. One left by a killed server is replaced."""
     place = Path(path).absolute()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         try:
             _make_way(place)
             listener.bind(str(place))
-            # Before anything listens, so that no client comes in between.
+            # Before the socket listens, so that no client connects in between.
             place.chmod(_OWNER_ALONE)
             ours = place.stat().st_ino
             listener.listen(_BACKLOG)
@@ -53,7 +53,7 @@ def listening_at(path: str) -> Generator[socket.socket]:
 
 
 def for_own_user(protocol: type[Connection]) -> type[Connection]:
-    """The same protocol, which cuts off every client of another user than the server's, root's aside."""
+    """Return a protocol that cuts off clients of any user but the server's own and root."""
 
     class OwnUser(protocol):
         __slots__ = ()
@@ -67,7 +67,7 @@ def for_own_user(protocol: type[Connection]) -> type[Connection]:
 
 
 def _is_ours(peer: Any) -> bool:
-    """Where a system does not say whose a connection is, the mode of the socket has to do."""
+    """True for a peer of an allowed user. Without such a report by the system, only the mode of the socket guards."""
     if _SAYS_PEER is None:
         return True
     _, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, _SAYS_PEER, _PEER.size))
@@ -75,7 +75,7 @@ def _is_ours(peer: Any) -> bool:
 
 
 def _make_way(place: Path) -> None:
-    """Remove what a server left that is gone; whatever else is there stays, and keeps us out."""
+    """Remove the socket of a dead server; anything else at this path stays, and is an error."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(place.lstat().st_mode):
             raise _cannot(str(place), "another file has this name")
