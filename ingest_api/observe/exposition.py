@@ -1,7 +1,7 @@
 """Metrics as text, in the two forms that Prometheus reads. Pure.
 
-The library's own writer takes ten times as long for a sample, and a server may have a thousand topics; it is left to
-write what is said about the process.
+The library's own writer takes ten times as long for a sample, and a server may have a thousand topics; it only writes
+the metrics of the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class Sheet:
-    """Every metric of the list, whether it has a value by now or not."""
+    """Values of all metrics in `METRICS`; one without a value yet is shown without samples."""
 
     def __init__(self) -> None:
         self._lines: dict[MetricName, list[str]] = {metric: [] for metric in METRICS}
@@ -24,7 +24,7 @@ class Sheet:
         self.put_labelled(metric, label_text(labels), value)
 
     def put_labelled(self, metric: MetricName, labels: str, value: float) -> None:
-        """The same where many metrics have the same labels, put into words once."""
+        """Add a value with labels rendered before, for many metrics with the same labels."""
         self._lines[metric].append(f"{metric.name}{labels} {float(value)!r}\n")
 
     def put_distribution(self, metric: MetricName, given: Distribution, **labels: str) -> None:

@@ -1,6 +1,6 @@
-"""The metrics of groups: each group that was looked at, partition by partition, and what all of them did.
+"""The metrics of groups: each sampled group, partition by partition, and the totals of all.
 
-It knows what was taken of groups, and asks the log for ends alone, so that a thread can make it.
+It uses samples taken of groups, and only reads end offsets from the log, so that a thread can run it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_PARTITIONS: Final = 10_000
 
 
 class OffsetsInUse:
-    """Those of topics that are in memory: asking for others would wait for the disk."""
+    """Offsets of the topics that are in memory: reading others would wait for the disk."""
 
     def __init__(self, offsets: Offsets, topics: Collection[str]) -> None:
         self._offsets = offsets

@@ -1,4 +1,4 @@
-"""What an operator asks a server: whether it lives, whether it should be given requests, how it is, and what it is."""
+"""Routes for operators: liveness, readiness, health, metrics, and the identity of the server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TEXT: Final = {"type": "string"}
 
 
 def operations(tier: ServerContext) -> list[Operation]:
-    """The routes of this module."""
+    """List the routes of this module."""
     return _Operations(tier, find_version()).operations()
 
 
@@ -35,7 +35,7 @@ def find_version() -> str:
 
 
 def place_of(settings: ServerSettings) -> str | None:
-    """Where the root is, for who wants to read its tables; None in memory. What opens a bucket is not told."""
+    """Location of the root, for readers of its tables; None in memory. Credentials of a bucket are left out."""
     if settings.memory or settings.data.startswith("memory:"):
         return None
     if "://" not in settings.data:
@@ -45,7 +45,7 @@ def place_of(settings: ServerSettings) -> str | None:
 
 
 class _Operations:
-    """Every method is one route. None of them waits for the log."""
+    """Handlers: each public method is a route. None of them waits for the log."""
 
     def __init__(self, tier: ServerContext, running: str) -> None:
         self._tier = tier

@@ -1,6 +1,6 @@
-"""How a line of the log reads: for people, or as JSON for programs. Pure.
+"""The format of log lines: text for people, or JSON for programs. Pure.
 
-Whatever a logger is given as `extra={"request_id": …}` or `extra={"facts": {…}}` becomes fields of the JSON.
+Values given to a logger as `extra={"request_id": …}` or `extra={"facts": {…}}` become fields of the JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(TextLines):
-    """One object a line; a stack trace is its field `exception`."""
+    """JSON: an object for each line; a stack trace is its field `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts: Mapping[str, Any] = getattr(record, "facts", {})
@@ -50,5 +50,5 @@ class JsonLines(TextLines):
 
 
 def one_line(message: str) -> str:
-    """What a client sent may stand in a message: it must not make a line of its own, nor speak to a terminal."""
+    """Escape unprintable characters: text of a client in a message must not forge a line or control a terminal."""
     return message if message.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)

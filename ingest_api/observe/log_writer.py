@@ -1,6 +1,6 @@
-"""The log of a server: every line goes to a thread that writes it, so that nobody ever waits for who reads the log.
+"""The log of a server: a thread writes every line, so that no other thread waits for the reader of the log.
 
-When the reader is too slow, lines are left out and counted, and the server goes on.
+If the reader is too slow, lines are dropped and counted, and the server goes on.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Final, TextIO
 from ingest_api.observe.log_format import JsonLines, TextLines
 
 MOST_WAITING: Final = 10_000
-#: Lines are written together: the stream is flushed once for all that waited.
+#: Lines are written together: the stream is flushed once for all waiting lines.
 _TOGETHER: Final = 500
 _TO_END_S: Final = 1.0
-#: They tell of each start and stop, which we do ourselves.
+#: Loggers that report each start and stop, which the server does itself.
 _TALKATIVE: Final = ("uvicorn", "uvicorn.error", "asyncio")
 
 
 class LogWriter(logging.Handler):
-    """The one handler. Lines are worded where they are said, and written in the thread."""
+    """The only log handler. Lines are formatted by the caller, and written by the thread."""
 
     def __init__(self, stream: TextIO, lines: logging.Formatter, *, most_waiting: int = MOST_WAITING) -> None:
         super().__init__()
@@ -43,13 +43,13 @@ class LogWriter(logging.Handler):
             return
         try:
             line = self.format(record)
-        except Exception:  # noqa: BLE001 - a message that cannot be worded must not harm whoever says it
+        except Exception:  # noqa: BLE001 - a message that cannot be formatted must not fail its caller
             line = f"a message of {record.name} at {record.pathname}:{record.lineno} could not be put into words"
         self._waiting.append(line)
         self._something.release()
 
     def close(self) -> None:
-        """Write what waits, within bounds."""
+        """Write the waiting lines, within a bounded time."""
         self._ending = True
         self._something.release()
         self._thread.join(_TO_END_S)
@@ -64,7 +64,7 @@ class LogWriter(logging.Handler):
             if self._dropped:
                 dropped, self._dropped = self._dropped, 0
                 lines.append(f"{dropped} lines of the log were left out: its reader is too slow")
-            # Whoever read the log may be gone: the server is not.
+            # The reader of the log may be gone: the server goes on.
             with contextlib.suppress(OSError, ValueError):
                 self._stream.write("".join(f"{line}\n" for line in lines))
                 self._stream.flush()
@@ -72,7 +72,7 @@ class LogWriter(logging.Handler):
 
 @contextlib.contextmanager
 def logging_to(stream: TextIO, *, log_format: str, level: str) -> Generator[LogWriter]:
-    """Have every logger of this process write there, in one form."""
+    """Let every logger of this process write to `stream`, in one format."""
     json = log_format == "json" or (log_format == "auto" and not stream.isatty())
     writer = LogWriter(stream, JsonLines() if json else TextLines())
     root = logging.getLogger()

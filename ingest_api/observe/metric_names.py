@@ -1,4 +1,4 @@
-"""Every metric that a server exposes of its own: the one list. Pure; must not know how anything is measured."""
+"""The only list of all metrics that a server exposes of its own. Pure; must not know how they are measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Unit = Literal["seconds", "bytes", ""]
 
 @dataclass(frozen=True, slots=True)
 class MetricName:
-    """A metric as Prometheus wants it: a counter ends in `_total`, a unit is one of the base units and in the name."""
+    """A metric by Prometheus' rules: a counter ends in `_total`, a unit is a base unit and part of the name."""
 
     name: str
     type: Type
@@ -28,7 +28,7 @@ _TOPIC: Final = ("topic",)
 _GROUP: Final = ("group",)
 
 # fmt: off
-# What is asked of the server.
+# HTTP requests.
 REQUESTS: Final = MetricName("lakelog_http_requests_total", "counter",
     "Requests that were answered, by route and status.", ("route", "status"))
 REQUEST_SECONDS: Final = MetricName("lakelog_http_request_duration_seconds", "histogram",
@@ -53,7 +53,7 @@ READS: Final = MetricName("lakelog_http_reads_bytes", "gauge", "Memory that answ
 ACCESS_DROPPED: Final = MetricName("lakelog_access_log_dropped_total", "counter",
     "Lines of the access log that were dropped because they came faster than they could be written.")
 
-# What becomes of each topic.
+# Each topic.
 TOPIC_PRODUCED_RECORDS: Final = MetricName("lakelog_topic_produced_records_total", "counter",
     "Records that were acknowledged.", _TOPIC)
 TOPIC_PRODUCED_BYTES: Final = MetricName("lakelog_topic_produced_bytes_total", "counter",
@@ -75,7 +75,7 @@ TOPIC_OVERDUE_SECONDS: Final = MetricName("lakelog_topic_retention_overdue_secon
 TOPIC_CLOSED: Final = MetricName("lakelog_topic_closed", "gauge",
     "1 for a topic that refuses requests because it is damaged; the log says why.", _TOPIC)
 
-# How far groups have read, and what they do.
+# Progress and activity of groups.
 GROUP_LAG: Final = MetricName("lakelog_consumer_group_lag", "gauge",
     "Records between what the group has committed and the end; where it has committed nothing, what it will read.",
     ("group", "topic", "partition"))
@@ -137,7 +137,7 @@ BALLAST: Final = MetricName("lakelog_ballast_bytes", "gauge",
 READY: Final = MetricName("lakelog_ready", "gauge", "1 while /readyz answers 200.")
 BUILD: Final = MetricName("lakelog_build_info", "gauge", "1, with the version that is running.", ("version",))
 
-# What is done in the background. The label is not `job`: that is what Prometheus calls whom it asks.
+# Background tasks. The label is not `job`: Prometheus uses that for its target.
 JOB_RUNS: Final = MetricName("lakelog_job_runs_total", "counter",
     "Runs of each job of the upkeep; a fold, checkpoint or cleanup that found nothing to do is no run.",
     ("task", "outcome"))

@@ -1,6 +1,6 @@
-"""The metrics of a server, made when somebody asks: what the watch counts, the log and the groups, under names.
+"""The metrics of a server, made at each scrape: counters of requests, the log and the groups, by their names.
 
-Knows Prometheus' formats. It reads plain numbers alone, so that a scrape waits for nothing and fails for no topic.
+Knows Prometheus' formats. It only reads plain numbers, so that a scrape never waits, and no topic can make it fail.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ingest_api.observe.readiness import reasons_not_ready
 from ingest_api.web.context import ServerContext
 from ingest_api.web.counters import RequestCounters, TopicCounts
 
-#: Stands for all topics beyond those that have a series of their own; no topic can be called that.
+#: Stands for all topics without a series of their own; no topic can have this name.
 OTHERS: Final = "(other)"
 _OPENMETRICS: Final = "application/openmetrics-text"
 
 
 class Exposition:
-    """What /metrics answers, for one server."""
+    """Answers /metrics of a server."""
 
     def __init__(self, tier: ServerContext, version: str) -> None:
         self._tier = tier
@@ -38,9 +38,9 @@ class Exposition:
         GCCollector(registry=self._process)
 
     def text(self, accept: str, groups: GroupStatistics) -> tuple[bytes, str]:
-        """Everything, and its media type: OpenMetrics for who asks for it, else the text that every reader knows.
+        """Render all metrics; returns them with their media type: OpenMetrics if `accept` has it, else plain text.
 
-        For a thread; only the loop may look at groups.
+        Runs in a thread, so the loop must have sampled `groups` before.
         """
         open_metrics = _OPENMETRICS in (asked.partition(";")[0].strip().lower() for asked in accept.split(","))
         encode, content_type = choose_encoder(_OPENMETRICS if open_metrics else "")
@@ -90,7 +90,7 @@ def fill_requests(sheet: Sheet, watch: RequestCounters) -> None:
 
 
 def fill_topics(sheet: Sheet, watch: RequestCounters, statistics: LogStatistics) -> None:
-    """A series for each topic, up to so many; of the rest the sum, or the worst."""
+    """Add a series for each topic, up to `most_topics`; one for the rest, with sums or maxima."""
     shown, rest = _split(statistics.topics, watch.most_topics)
     for topic in shown:
         _fill_topic(sheet, topic)

@@ -1,4 +1,4 @@
-"""Whether a server should be given requests. Pure."""
+"""Readiness: decides if a server should be given requests. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ingest_api.web.counters import State
 
 
 def reasons_not_ready(state: State, refuses: str | None) -> list[str]:
-    """Empty when it should; `refuses` is why the log takes no writes."""
+    """List the reasons; empty if it is ready. `refuses` is the reason why the log takes no writes."""
     reasons: list[str] = []
     if state == "recovering":
         reasons.append("the log is being recovered")
