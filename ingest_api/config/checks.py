@@ -1,4 +1,4 @@
-"""What a value of a setting may be: each check answers the value in its own type, or None, and states its rule."""
+"""Checks of values of settings: each returns the value in its own type, or None, and states its rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ORIGIN: Final = re.compile(r"\*|https?://[A-Za-z0-9.\-\[\]:]+")
 
 
 class Check(Protocol):
-    """Answers the value, or None when it breaks the rule that `str` states."""
+    """Returns the value, or None if it breaks the rule that `str` states."""
 
     def __call__(self, given: Any, /) -> Any: ...
 
@@ -34,7 +34,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One line that says `what`."""
+    """A line of text; `what` is its rule."""
 
     what: str
 
@@ -99,7 +99,7 @@ class Networks:
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """A list of functions by where they are, or its members with commas between them."""
+    """A list of functions as `module:function`, or its members with commas between them."""
 
     def __call__(self, given: object) -> tuple[str, ...] | None:
         names = _split(given)
@@ -111,7 +111,7 @@ class Functions:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """A table of texts, or pairs in a list or with commas between them."""
+    """A table of strings, or pairs in a list or with commas between them."""
 
     def __call__(self, given: object) -> tuple[tuple[str, str], ...] | None:
         try:
@@ -128,7 +128,7 @@ class Options:
 
 
 def _split(given: object) -> tuple[str, ...] | None:
-    """The members of a list of texts; a text stands for a list with commas in it."""
+    """Return the members of a list of strings; a string is split at its commas."""
     if isinstance(given, str):
         return tuple(part.strip() for part in given.split(",") if part.strip())
     try:

@@ -1,7 +1,7 @@
-"""The table of a server's settings: what each may be, its default, and what it is for.
+"""The table of a server's settings: the rule, the default and the purpose of each.
 
-It knows no source of a value: `sources` does. A field of `ServerSettings` is its row in the table, and so is
-each setting of a topic, as `topic.` and Kafka's name. Nothing is coerced beyond the plain text of a value.
+It knows no source of a value: `sources` does. Each field of `ServerSettings` is a row of the table, and so is each
+setting of a topic, as `topic.` and Kafka's name. Only the plain text of a value is converted; nothing else is coerced.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _MIB: Final = 1024 * 1024
 _DAY_MS: Final = 86_400_000
 _MOST_MS: Final = 2**31 - 1
 _MOST_SHOWN: Final = 200
-#: What the settings of topics begin with.
+#: Prefix of the settings of topics.
 TOPIC: Final = "topic."
 
 
 class UnusableSetting(Exception):
-    """A value that a setting cannot take, or a setting that there is not."""
+    """An invalid value of a setting, or an unknown setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row. `metavar` stands for its value in the help; a `secret` value is never shown."""
+    """A row of the table. `metavar` stands for its value in the help; a `secret` value is never shown."""
 
     name: str
     default: Any
@@ -51,7 +51,7 @@ class Setting:
 
     @property
     def field(self) -> str:
-        """Its attribute of `ServerSettings`."""
+        """Name of its attribute of `ServerSettings`."""
         return self.name.replace(".", "_")
 
     @property
@@ -63,7 +63,7 @@ class Setting:
         return "LAKELOG_" + self.name.replace(".", "_").upper()
 
     def parse(self, given: object, source: str) -> Any:
-        """The value in its own type; `source` says where it came from."""
+        """Convert a value to its own type; `source` names its origin in errors."""
         value = self.check(given)
         if value is not None:
             return value
@@ -82,7 +82,7 @@ def _row(
     secret: bool = False,
     name: str | None = None,
 ) -> Any:
-    """`name` where it is not that of the field: those of Kafka have points."""
+    """Declare a row; `name` if it differs from the field's, as Kafka's names have dots."""
     row = {"check": check, "doc": doc, "group": group, "metavar": metavar, "secret": secret}
     return field(default=default, metadata={"row": row, "name": name})
 
@@ -95,7 +95,7 @@ _CONNECTIONS, _LOGGING, _TOPIC_DEFAULTS = "Connections", "Logging", "Defaults of
 # Two lines a setting, so that the table is read as one.
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What a server can be told. `topic_defaults` holds what was given of `topic.*`, under Kafka's names."""
+    """The settings of a server. `topic_defaults` holds the given settings `topic.*`, under Kafka's names."""
 
     data: str = _row("./lakelog-data", Text("a directory, or s3://, gs:// or az:// and a place in a bucket"),
         group=_PLACE, metavar="PLACE",

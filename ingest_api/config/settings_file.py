@@ -1,4 +1,4 @@
-"""The file of all settings, each as a comment with its default, to be changed and given to `--config`. Pure."""
+"""The file of all settings, each as a comment with its default, to be edited and given to `--config`. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDTH: Final = 118
 
 
 def render_file(settings: Sequence[Setting] = SETTINGS) -> str:
-    """A configuration file in which every setting stands as a comment."""
+    """Render a configuration file with every setting as a comment."""
     parts = [_HEAD]
     for group in GROUPS:
         parts += ["", f"# --- {group} ---"]

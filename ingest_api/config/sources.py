@@ -1,7 +1,7 @@
-"""Where the values of settings come from: the command line before the environment before the file before the default.
+"""The sources of settings: the command line overrides the environment, that the file, and that the default.
 
-It decides which value is in force and who gave it. Must not know how the values are used, nor read anything itself:
-options, variables and the text of the file are given.
+It decides the value in force and its source. Must not know how the values are used, nor read anything itself: options,
+variables and the text of the file are arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from delta_log.model.topic_config import TopicConfig
 from ingest_api.config.settings import SETTINGS, TOPIC, ServerSettings, Setting, UnusableSetting
 
 PREFIX: Final = "LAKELOG_"
-#: Variables of that prefix that belong to others: the Makefile, clients, the Spark jobs.
+#: Variables of that prefix that belong to other programs: the Makefile, clients, the Spark jobs.
 NOT_OURS: Final = frozenset({"LAKELOG_VENV", "LAKELOG_SERVER", "LAKELOG_CACHE"})
 DEFAULT: Final = "default"
 
@@ -29,7 +29,7 @@ _BY_VARIABLE: Final = {setting.variable: setting for setting in SETTINGS}
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The settings in force, and for each where its value came from."""
+    """The settings in force, and the source of each value."""
 
     settings: ServerSettings
     values: Mapping[str, Any]
@@ -45,7 +45,7 @@ class _Given:
 def choose_settings(
     options: Mapping[str, object], environment: Mapping[str, str], file: str | None = None, *, file_name: str = ""
 ) -> Chosen:
-    """`options` go by the names of the settings, `file` is the text of a TOML file."""
+    """Choose the settings in force. `options` have the names of settings, `file` is the text of a TOML file."""
     given: dict[str, _Given] = {}
     if file is not None:
         given |= _from_file(file, file_name)
@@ -64,7 +64,7 @@ def choose_settings(
 
 
 def show(chosen: Chosen) -> str:
-    """All settings as a file that would set them, each with where it came from."""
+    """Show all settings as a file that would set them, each with its source."""
     lines = [
         f"{toml_key(setting)} = {_shown(setting, chosen.values[setting.name])}  # {chosen.sources[setting.name]}"
         for setting in SETTINGS
@@ -73,16 +73,16 @@ def show(chosen: Chosen) -> str:
 
 
 def toml_value(value: object) -> str:
-    """A value of a setting as TOML spells it."""
+    """Write a value of a setting as TOML."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         pairs: tuple[tuple[str, str], ...] = value  # pyright: ignore[reportUnknownVariableType]
         return "{ " + ", ".join(f"{toml_value(key)} = {toml_value(each)}" for key, each in pairs) + " }"
-    # What is left is spelled alike in JSON and TOML.
+    # All other values are written alike in JSON and TOML.
     return msgspec.json.encode(value).decode()
 
 
 def toml_key(setting: Setting) -> str:
-    """Its name in a file; what has points would be a table in a table."""
+    """Return its name in a file; quoted if it has dots, which would mean nested tables."""
     return f'"{setting.name}"' if "." in setting.name else setting.name
 
 
@@ -106,7 +106,7 @@ def _from_file(text: str, name: str) -> dict[str, _Given]:
 
 
 def _flatten(content: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """TOML reads the points in `topic.retention.ms` as tables in tables."""
+    """Undo nesting: TOML reads the dots in `topic.retention.ms` as nested tables."""
     found: list[tuple[str, Any]] = []
     for key, value in content.items():
         name = before + key
@@ -135,7 +135,7 @@ def _nearest(name: str, names: Mapping[str, Setting]) -> str:
 
 
 def _check_together(settings: ServerSettings) -> None:
-    """What no value breaks alone."""
+    """Check rules between several settings."""
     if settings.max_bodies_bytes < settings.max_body_bytes:
         raise UnusableSetting(
             f"max_bodies_bytes={settings.max_bodies_bytes} cannot be below max_body_bytes={settings.max_body_bytes}"
