@@ -1,7 +1,7 @@
-"""Decoders, one for each format, from a body to what the log takes. Pure: bytes in, records or columns out.
+"""Decoders, one for each format, from a body to the input of the log. Pure: bytes in, records or columns out.
 
-They know syntax and shape. Which sizes, times and partitions a topic allows is the log's to say, once for all formats.
-All of a request is taken or none of it: a Refusal names every record that is bad.
+They know syntax and shape. The log checks the sizes, times and partitions that a topic allows, for all formats. A
+request is accepted whole or not at all: a Refusal names every bad record.
 """
 
 from __future__ import annotations

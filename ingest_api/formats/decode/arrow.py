@@ -1,9 +1,9 @@
 """An Arrow IPC stream as a table: the fast lane. Pure.
 
-The stream ends with its end-of-stream marker, which every writer writes when it is closed, and the body ends with it:
-a stream that was cut between two batches is no shorter stream. lz4 and zstd buffers and dictionaries are taken, as long
-as what they stand for is not too large. `ArrowStream` lets nothing through that could harm the process; the log checks
-columns and contents.
+The body must end with the end-of-stream marker, which every writer adds when it is closed: so a stream that was cut
+between two batches is not taken for a shorter one. lz4 and zstd buffers and dictionaries are accepted if their expanded
+size is not too large. `ArrowStream` refuses everything that could harm the process; the log checks columns and
+contents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHARING: Final = ("key", "value")
 
 
 def decode_arrow(body: bytes, *, most_records: int, most_bytes: int, partition: int | None = None) -> pa.Table:
-    """The columns of a request, all for `partition` where one is given; `most_bytes` once nothing is compressed."""
+    """Decode a request to columns, all for `partition` if given; `most_bytes` bounds the uncompressed size."""
     if not body:
         raise Refusal(422, "the body is empty")
     try:
@@ -57,7 +57,7 @@ def _read(body: bytes, most_records: int, most_bytes: int) -> pa.Table:
 
 
 def _check_expansion(table: pa.Table, most_bytes: int) -> None:
-    """Refuse what becomes too large once every row has its own bytes."""
+    """Refuse a table that is too large once every row has its own bytes."""
     for name in _SHARING:
         for chunk in table.column(name).chunks if table.column_names.count(name) == 1 else ():
             if pa.types.is_dictionary(chunk.type):

@@ -1,4 +1,4 @@
-"""One record: its value is the body, the rest is in request headers. Pure.
+"""A single record: its value is the body, the rest is in request headers. Pure.
 
     Lakelog-Key            the key as UTF-8, `%xx` for a byte; a percent sign itself is `%25`
     Lakelog-Key-Base64     the key as canonical base64, for bytes that are no text
@@ -29,7 +29,7 @@ KEY_BASE64: Final = b"lakelog-key-base64"
 PARTITION: Final = b"lakelog-partition"
 TIMESTAMP: Final = b"lakelog-timestamp"
 HEADER: Final = b"lakelog-header"
-#: Said by a request, not of its record.
+#: Headers of the request itself, not of its record.
 _OF_REQUESTS: Final = frozenset((b"lakelog-generation",))
 _PREFIX: Final = b"lakelog-"
 _ONCE: Final = frozenset((KEY, KEY_BASE64, PARTITION, TIMESTAMP))
@@ -38,7 +38,7 @@ _ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 
 
 def decode_octets(body: bytes, headers: Iterable[tuple[bytes, bytes]], *, partition: int | None = None) -> Record:
-    """The record of a request, for `partition` where one is given; names of `headers` are in lower case."""
+    """Decode the record of a request, for `partition` if given; names of `headers` are in lower case."""
     once, listed = _collect(headers)
     place = _whole(once, PARTITION, INT64_MAX)
     if partition is not None and place not in (None, partition):
@@ -89,7 +89,7 @@ def _read_headers(listed: Sequence[bytes]) -> tuple[Header, ...] | None:
         name, valued, content = element.partition(b"=")
         try:
             if not element:
-                raise Fault("empty")  # noqa: TRY301 - one sentence is made of all three below
+                raise Fault("empty")  # noqa: TRY301 - all three faults get one message below
             pairs.append((_unescape(name), decode_base64(content.decode("latin-1")) if valued else None))
         except Fault as fault:
             raise Refusal(422, f"Lakelog-Header: element {index} is {fault}") from None

@@ -1,12 +1,11 @@
 """The v2 envelope: `{"records": [{key?, value?, partition?, headers?, timestamp?}]}`. Pure.
 
-One pass over the bytes for a sound body: msgspec decodes it into typed structs, and a few searches of the whole body
-clear what msgspec does not see. Where they do not, an exact look (`envelope_faults`) decides; it alone finds words
-for what is wrong.
+A valid body takes one pass: msgspec decodes it into typed structs, and a few searches of the whole body check what
+msgspec does not. If these are not conclusive, the exact check (`envelope_errors`) decides; it alone words the errors.
 
-A member that is given twice is found by counting. Outside of embedded values and of headers' names every colon
-belongs to a member, so there are as many as members were decoded, or one was dropped. An escaped colon in a header's
-name is not in the body; a plain one is, and has the exact look decide.
+A repeated member is found by counting. Outside of embedded values and of headers' names every colon belongs to a
+member, so there are as many colons as decoded members, unless a repeated member was dropped. An escaped colon in a
+header's name is not in the body; a plain one is, and leads to the exact check.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from ingest_api.formats.decode.strict_json import UNREADABLE, count_colons, find
 from ingest_api.formats.decode.uniform import decoder_alike, guess_members, read_alike
 from ingest_api.web.errors import Refusal
 
-#: The bytes of the smallest record and its comma.
+#: Size of the smallest record with its comma.
 _SMALLEST: Final = 3
-#: From so many bytes on a guess pays.
+#: Body size from which a guess of the members is worth its cost.
 _LARGE: Final = 16 * 1024
 
 
@@ -54,7 +53,7 @@ _JSON: Final = msgspec.json.Decoder(_JsonTop)
 def decode_envelope(
     body: bytes, *, embedded: Embedded, partition: int | None = None, most_records: int
 ) -> Sequence[Record]:
-    """The records of a request, all for `partition` where one is given. A Refusal names each bad record."""
+    """Decode the records of a request, all for `partition` if given. A Refusal names each bad record."""
     if len(body) > _SMALLEST * most_records:
         check_record_count(body, most_records)
     records: Sequence[Record] = ()
@@ -62,7 +61,7 @@ def decode_envelope(
     try:
         records, clear = _decode(body, embedded, partition)
     except (*UNREADABLE, Fault):
-        pass  # the exact look says what is wrong
+        pass  # the exact check words the error
     if not clear or not 1 <= len(records) <= most_records:
         check_envelope(body, embedded=embedded, partition=partition, most_records=most_records)
     if not records:
@@ -71,7 +70,7 @@ def decode_envelope(
 
 
 def _decode(body: bytes, embedded: Embedded, partition: int | None) -> tuple[Sequence[Record], bool]:
-    """The records, and whether it is clear without an exact look that there is nothing wrong."""
+    """Decode the records; returns also if they are certainly valid, without the exact check."""
     read = _decode_alike(body, embedded, partition) if len(body) >= _LARGE else None
     if read is not None:
         top, (records, colons, clear) = read
@@ -86,7 +85,7 @@ def _decode(body: bytes, embedded: Embedded, partition: int | None) -> tuple[Seq
         return records, False
     if embedded == "json":
         return records, find_bad_utf8(body) is None
-    # Base64 may be escaped, and its last bits were not looked at.
+    # Base64 may be escaped, and its last bits are not checked yet.
     return records, not (b"\\" in body and b"\\u" in body) and not may_have_loose_base64(body)
 
 

@@ -1,6 +1,6 @@
-"""What is wrong with a v2 envelope, found slowly and exactly. Pure.
+"""The errors of a v2 envelope, by a slow and exact check. Pure.
 
-It decides where the quick way (`envelope`) cannot, and it alone says what is wrong, of every bad record.
+It decides if the fast path (`envelope`) cannot, and it alone describes the errors, for every bad record.
 """
 
 from __future__ import annotations

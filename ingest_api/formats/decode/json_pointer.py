@@ -1,4 +1,4 @@
-"""A JSON pointer (RFC 6901) into values as they were sent: what it finds is not read any further than need be. Pure."""
+"""A JSON pointer (RFC 6901) into values as sent: the found value is decoded no further than needed. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Raw
 from ingest_api.formats.decode.record_errors import shown
 from ingest_api.web.errors import Refusal
 
-#: What has more commas is not searched: it would be many times its size in memory.
+#: A value with more commas is not searched: it would take many times its size in memory.
 _MOST_COMMAS: Final = 1_000_000
 _STRAY: Final = re.compile("~(?![01])")
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,17}")
@@ -21,14 +21,14 @@ _TEXT: Final = msgspec.json.Decoder(str)
 
 
 def parse_pointer(pointer: str) -> tuple[str, ...]:
-    """The steps of a pointer; the empty one has none and means the whole value."""
+    """Parse a pointer into its steps; the empty one has none and means the whole value."""
     if (pointer and not pointer.startswith("/")) or _STRAY.search(pointer):
         raise Refusal(422, f"key={shown(pointer)} is no JSON pointer, like /user/id")
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
 
 
 def find_key(value: bytes, steps: tuple[str, ...]) -> bytes | None:
-    """The key in a JSON value: of a string its text, of anything else its JSON as sent; None if null or not there."""
+    """Find the key in a JSON value: the text of a string, else the JSON as sent; None if it is null or absent."""
     at: bytes | Raw | None = value
     for step in steps:
         at = _step(bytes(at), step)

@@ -1,16 +1,15 @@
 """NDJSON: a record for each line. Pure.
 
-A line ends with LF or CRLF; the last one need not. Lines with nothing but white space may follow the last record, but
-none may stand before it: a gap is where something was lost. Every line is one JSON value; white space around it is
-not part of it.
+A line ends with LF or CRLF; the last one need not. Blank lines may follow the last record, but none may precede it: a
+gap suggests a lost record. Every line is one JSON value; white space around it is not part of it.
 
-Plain: the value of a record is the line as sent, also where it is `null` or a string; its key is what a JSON pointer
-finds in it, or null.
+Plain: the value of a record is the line as sent, even if it is `null` or a string; its key is found in it by a JSON
+pointer, or is null.
 
 As envelope: a line is a record object `{key?, value?, partition?, timestamp?, headers?}`. Its key and value are JSON as
-sent, so a string is stored with its quotes; `null` or absent is null; `{"base64": "…"}` stands for bytes that are
-no JSON, as in what is read, if it is spelled so and has no other member. An `offset` is refused, as no record can be
-given one.
+sent, so a string is stored with its quotes; `null` or absent is null; `{"base64": "…"}` stands for bytes that are not
+JSON, as in answers to reads, if it is spelled so and has no other member. An `offset` is refused, as a client cannot
+choose it.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _skip: Final = msgspec.json.Decoder(Raw).decode
 def decode_lines(
     body: bytes, *, key_pointer: str | None, envelope: bool, most_records: int, partition: int | None = None
 ) -> RecordColumns:
-    """The records of a request, all for `partition` where one is given. A Refusal names each bad line."""
+    """Decode the records of a request, all for `partition` if given. A Refusal names each bad line."""
     if envelope and key_pointer is not None:
         raise Refusal(422, "key and envelope exclude each other: a record object has its own key")
     steps = None if key_pointer is None else parse_pointer(key_pointer)

@@ -1,4 +1,4 @@
-"""What is wrong with records of a request, and the refusal that says so. Knows no format. Pure."""
+"""Errors of the records of a request, and the refusal that lists them. Knows no format. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 from delta_log.model.quoting import quoted, tidy
 from ingest_api.web.errors import Refusal
 
-#: So many bad records are named one by one.
+#: Most bad records that are named one by one.
 MOST_NAMED: Final = 100
 
 
 class Fault(Exception):
-    """What is wrong with one piece of a body, as the end of a sentence about it."""
+    """An error of a piece of a body; its text completes a sentence about that piece."""
 
 
 Faults = list[tuple[int, str]]
 
 
 def refuse_records(faults: Faults, count: int, *, unit: str = "record", first: int = 0) -> Refusal:
-    """A refusal of a whole request for its bad records; people count its `unit`s from `first` on, `index` from 0."""
+    """Make the refusal of a request for its bad records. The message counts `unit`s from `first`, `index` from 0."""
     index, what = faults[0]
     more = f"; {len(faults) - 1} more of {count} cannot be stored" if len(faults) > 1 else ""
     errors = [{"index": index, "message": tidy(what)} for index, what in faults]

@@ -1,4 +1,4 @@
-"""A record object, as all JSON formats have it, looked at slowly: exactly what is wrong with it. Pure."""
+"""The slow, exact check of a record object, as all JSON formats have it. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _TEXT_OR_NULL: Final = msgspec.json.Decoder(str | None)
 
 
 def check_record(text: Raw, embedded: Embedded, partition: int | None) -> None:
-    """Raise the Fault of one record; its text is known to be JSON."""
+    """Raise the Fault of a bad record; its text is known to be JSON."""
     record = read_object(text, _RECORD)
     check_embedded = _check_binary if embedded == "binary" else _check_json
     _check(record.key, "its key", check_embedded)
@@ -70,7 +70,7 @@ def check_record(text: Raw, embedded: Embedded, partition: int | None) -> None:
 
 
 def header_pairs(given: Sequence[GivenHeader]) -> tuple[Header, ...] | None:
-    """Headers as the log takes them; Fault where a value is not base64 or they are too many."""
+    """Convert headers to those of the log; raises Fault if a value is not base64 or there are too many."""
     if len(given) > MOST_HEADERS:
         raise Fault(f"a record has at most {MOST_HEADERS} headers, not {len(given)}")
     pairs = tuple((header.name, _decode_content(header.value)) for header in given)

@@ -1,7 +1,6 @@
-"""Decoded record objects as records, any member of which may be absent. Knows no envelope. Pure.
+"""Converts decoded record objects, of which any member may be absent, to records. Knows no envelope. Pure.
 
-What is answered: the records; the colons in the body that those account for; and whether nothing in them needs an
-exact look.
+A `Read` is: the records; the number of colons in the body that belong to them; and if they need no exact check.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def read_binary(rows: Sequence[BinaryRow], partition: int | None) -> Read:
 
 
 def _read_plain(row: BinaryRow, partition: int | None) -> Read | None:
-    """The commonest request by the shortest way: one record, of a value and perhaps a key."""
+    """Fast path of the most frequent request: one record, with a value and perhaps a key."""
     key, value = row.key, row.value
     if value is UNSET or row.timestamp is not UNSET or row.partition is not UNSET or row.headers is not UNSET:
         return None
@@ -90,7 +89,7 @@ def _read(
 
 
 def _column(given: Sequence[T | UnsetType | None]) -> tuple[list[T | None] | None, int]:
-    """A member of all records, and of how many; None where it is of none."""
+    """Return the column of a member, None if no record has it, and the number of records that have it."""
     absent = given.count(UNSET)
     if absent == len(given):
         return None, 0
@@ -107,7 +106,7 @@ def _nulled(texts: Contents | None) -> Contents | None:
 
 
 def count_inner(texts: Sequence[bytes]) -> int:
-    """The colons of embedded JSON."""
+    """Count the colons of embedded JSON."""
     return count_colons(texts[0] if len(texts) == 1 else b"".join(texts))
 
 

@@ -1,9 +1,9 @@
-"""What JSON must be beyond what msgspec sees to: UTF-8, bounded nesting, members given once, one spelling of base64.
+"""Checks of JSON beyond msgspec's own: UTF-8, bounded nesting, unique members, canonical base64.
 
-Laws of msgspec that this rests on, each pinned by a test: skipping over a value (`Raw`) checks its whole grammar and
-its escapes, lone surrogates included, but neither that its strings are UTF-8 nor that it is nested less than
-Python's own limit; base64 must be padded and of the standard alphabet, but its unused last bits may be set; of a
-member that is given twice the last one counts; an unknown one is refused. Pure.
+It relies on this behaviour of msgspec, pinned by tests: skipping a value (`Raw`) checks its whole grammar and its
+escapes, lone surrogates included, but neither that its strings are UTF-8 nor that it is nested less than Python's own
+limit; base64 must be padded and of the standard alphabet, but its unused last bits may be set; of a repeated member the
+last one counts; an unknown one is refused. Pure.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import numpy as np
 from ingest_api.formats.decode.record_errors import Fault, shown
 
 MOST_NESTED: Final = 100
-#: Every level takes two bytes at least.
+#: Largest value that cannot be nested deeper: every level takes at least two bytes.
 SURELY_SHALLOW: Final = 2 * MOST_NESTED + 1
 INT64_MIN: Final = -(2**63)
-#: What msgspec raises for a body that it cannot read.
+#: Errors of msgspec for a body that it cannot read.
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 WHITE: Final = b" \t\r\n"
 
 _PIECE: Final = 256 * 1024
-#: Numpy is quicker from some kilobytes on, but lets go of the interpreter at each step: what a loop decodes pays for
-#: that with its turn, several times over. Larger bodies are decoded by threads, which should.
+#: Numpy is faster from some kilobytes on, but releases the GIL at each step, so that a loop loses its turn several
+#: times. Larger bodies are decoded by threads, which should release it.
 _LARGE: Final = 512 * 1024
 _STEPS: Final = np.zeros(256, np.int8)
 _STEPS[[ord("["), ord("{")]] = 1
@@ -56,7 +56,7 @@ def count_octet(text: bytes, octet: bytes) -> int:
 
 
 def may_have_loose_base64(text: bytes) -> bool:
-    """False only where no string in `text` can be base64 with unused bits set; `text` has no escaped characters."""
+    """False only if no string in `text` can be base64 with unused bits set; `text` has no escaped characters."""
     if len(text) < _LARGE:
         return _LOOSE.search(text) is not None
     octets = np.frombuffer(text, np.uint8)
@@ -69,7 +69,7 @@ def may_have_loose_base64(text: bytes) -> bool:
 
 
 def decode_base64(text: str) -> bytes:
-    """Canonical, padded base64: the only text that these bytes are ever written as."""
+    """Decode canonical, padded base64: bytes have exactly one such text."""
     try:
         content = binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
@@ -80,7 +80,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def find_bad_utf8(text: bytes) -> int | None:
-    """Where `text` stops to be UTF-8; piece by piece, as the text of a large body is up to four times its size."""
+    """Find the first byte that is not UTF-8; by pieces, as the text of a large body takes up to four times its size."""
     if text.isascii():
         return None
     whole = memoryview(text)
@@ -95,21 +95,21 @@ def find_bad_utf8(text: bytes) -> int | None:
 
 
 def is_shallow(value: bytes) -> bool:
-    """Whether JSON is nested no deeper than allowed. Exact, but nearly all values are cleared at a glance."""
+    """True if JSON is nested no deeper than allowed. Exact, but a cheap test suffices for nearly all values."""
     if len(value) <= SURELY_SHALLOW or value.count(b"[") + value.count(b"{") <= MOST_NESTED:
         return True
     return outline(value)[0] <= MOST_NESTED
 
 
 def outline(text: bytes) -> tuple[int, int]:
-    """How deep JSON is nested, and how many elements the arrays two levels deep have in all, if they have any."""
+    """Measure the depth of JSON, and the number of elements of all arrays at depth two, if they have any."""
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     octets = np.frombuffer(text, np.uint8)
     deepest = depth = inside = commas = 0
     for at in range(0, len(text), _PIECE):
         piece = octets[at : at + _PIECE]
-        # Eight bits overflow, but the parity of the number of quotes stays.
+        # Eight bits overflow, but the parity of the number of quotes is preserved.
         quoted = (np.cumsum(piece == ord('"'), dtype=np.uint8) + np.uint8(inside)) & 1
         depths = np.cumsum(_STEPS[piece] * (1 - quoted.astype(np.int8)), dtype=np.int64) + depth
         commas += int(np.count_nonzero((piece == ord(",")) & (quoted == 0) & (depths == 2)))
@@ -119,7 +119,7 @@ def outline(text: bytes) -> tuple[int, int]:
 
 
 def check_text(text: bytes) -> None:
-    """That a body is one JSON value."""
+    """Check that a body is a single JSON value."""
     if not text.strip(WHITE):
         raise Fault("empty")
     if text.startswith(codecs.BOM_UTF8):
@@ -140,9 +140,9 @@ def check_syntax(text: bytes) -> None:
 
 
 def read_object(text: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """An object whose members are all of type Raw, each given once; `text` is known to be JSON.
+    """Decode an object whose members are all of type Raw, none repeated; `text` is known to be JSON.
 
-    Members' names have no colons, so those outside of the members' values are one for each member that is given.
+    Names of members have no colons, so outside of the values there is one colon for each given member.
     """
     try:
         read = decoder.decode(text)
@@ -162,7 +162,7 @@ def read_typed(text: msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def say(error: msgspec.DecodeError) -> str:
-    """What msgspec says, without its path, and without a long name that somebody sent."""
+    """Return msgspec's message without its path, and without a long name from the request."""
     text, _, _ = str(error).partition(" - at `$")
     text = text.removeprefix("JSON is malformed: ")
     if text.startswith(_UNKNOWN_MEMBER):

@@ -1,7 +1,7 @@
-"""The quick way through a large envelope: all of its records have the same members, as nearly always. Pure.
+"""Fast path for a large envelope whose records all have the same members, as nearly always. Pure.
 
-Which members is guessed from the first record. A decoder that demands just these, of every record, then stands in for
-asking each record what it has. A guess decides how long it takes, never what comes out.
+The members are guessed from the first record. A decoder that requires exactly these of every record then replaces a
+check of each record. The guess affects the time it takes, never the result.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from delta_log.records.record_columns import Contents, RecordColumns
 from ingest_api.formats.decode.record_object import Embedded, Int64OrNull, TimestampOrNull
 from ingest_api.formats.decode.rows import Read, are_shallow, count_inner
 
-#: In the order of a Record's own; one with headers takes the slow way, which is no slower than its headers.
+#: In the order of a Record's fields. Records with headers take the slow path: headers cost more than it does.
 _FIELDS: Final = ("value", "key", "timestamp", "headers", "partition")
 _MEMBERS: Final = ("value", "key", "timestamp", "partition")
 _TYPES: Final[dict[Embedded, dict[str, Any]]] = {
     "binary": {"value": bytes | None, "key": bytes | None, "timestamp": TimestampOrNull, "partition": Int64OrNull},
     "json": {"value": Raw, "key": Raw, "timestamp": TimestampOrNull, "partition": Int64OrNull},
 }
-#: A first record that does not end within so many bytes is not guessed from: larger ones gain nothing.
+#: Largest first record that is guessed from, in bytes: larger ones gain nothing.
 _LOOKED_AT: Final = 4 * 1024
 _scan_first: Final = json.JSONDecoder().raw_decode
 
 
 def guess_members(body: bytes) -> tuple[str, ...]:
-    """The members of the first record, as far as one can see; none where they are not only those above."""
+    """Guess the members of the first record; empty if it has others than those above."""
     start = body.find(b"{", 1)
     try:
         first, _ = _scan_first(body[start : start + _LOOKED_AT].decode(errors="replace"))
@@ -42,9 +42,9 @@ def guess_members(body: bytes) -> tuple[str, ...]:
 
 @lru_cache(64)
 def decoder_alike(names: tuple[str, ...], embedded: Embedded, top: type[Any]) -> msgspec.json.Decoder[Any]:
-    """What decodes a `top` of records that have these members, each of them; the fields are those of a Record.
+    """Make the decoder of a `top` whose records have exactly these members; the fields are those of a Record.
 
-    Fields that must not be there have a name that no member has: where it is given, there is a colon too many.
+    An excluded field gets a name that no member has: if a body has it, there is one colon too many.
     """
     fields = [(name, _TYPES[embedded][name]) if name in names else (name, None, None) for name in _FIELDS]
     absent = {name: f"no {name}" for name in _FIELDS if name not in names}

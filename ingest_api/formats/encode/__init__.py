@@ -1,8 +1,8 @@
 """Writers, one for each format, from Arrow batches to the bytes of an answer. Pure.
 
-A writer is used for one answer: `start()`, then `rows(…)` for each fetch, of any partition, then `end()`; what they
-give, put together, is the body. It comes in pieces so small that no one call holds the interpreter for long and no
-answer is ever built whole. A record that does not decode never fails a read: each format says how it shows it.
+A writer is used for one answer: `start()`, then `rows(…)` for each fetch, of any partition, then `end()`; their joined
+results are the body. The pieces are so small that no call holds the GIL for long and no answer is ever built whole. A
+record that does not decode never fails a read: each format defines how it shows it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ingest_api.web.negotiation import Format
 
 
 class Writer(Protocol):
-    """One answer in one format."""
+    """Writer of an answer in its format."""
 
     @property
     def content_type(self) -> bytes: ...
@@ -33,7 +33,7 @@ class Writer(Protocol):
 def open_writer(
     media: Format, topic: str, *, decode: Decode = "auto", positions: Mapping[int, int] | None = None
 ) -> Writer:
-    """The writer of a format. `decode` is for lines and events; `positions` for events: where each partition begins."""
+    """Make the writer of a format. `decode` is for lines and events; `positions`, the first offsets, for events."""
     match media:
         case Format.BINARY:
             return EnvelopeWriter(topic, "binary")

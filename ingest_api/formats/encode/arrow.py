@@ -1,4 +1,4 @@
-"""An Arrow IPC stream: the columns of the table, with the partition before them. What is large is sent as it lies."""
+"""An Arrow IPC stream: the columns of the table after a column `partition`. Large buffers are not copied."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ STREAM_SCHEMA: Final = pa.schema(
 )
 
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-#: Of one message. Little of it is copied, so it may be larger than the pieces of other formats.
+#: Limits of a message. Little of it is copied, so it may be larger than the pieces of other formats.
 _ROWS: Final = 65_536
 _BYTES: Final = 2 * 1024 * 1024
-#: From here on bytes are not copied together with their neighbours.
+#: Buffers from this size on are not copied together with their neighbours.
 _LARGE: Final = 256 * 1024
 
 
 class ArrowWriter:
-    """Fetches of several partitions may follow one another in one stream."""
+    """Writes fetches of several partitions, one after another, into one stream."""
 
     def __init__(self) -> None:
         self.content_type = Format.ARROW.encode()
@@ -51,7 +51,7 @@ class ArrowWriter:
         return _END_OF_STREAM
 
     def _number(self, partition: int, rows: int) -> pa.Array:
-        """So many times the partition: made once for most answers."""
+        """Return a column of the partition's number; cached, so most answers make it once."""
         numbers = self._numbers
         if numbers is not None and self._partition == partition and len(numbers) >= rows:
             return numbers.slice(0, rows)
@@ -67,10 +67,10 @@ class _Messages:
         self._sink = _Sink()
         self._stream = pa.ipc.new_stream(pa.PythonFile(self._sink, mode="w"), STREAM_SCHEMA)
         self._stream.write_batch(pa.RecordBatch.from_pylist([], schema=STREAM_SCHEMA))
-        self._sink.written.clear()  # with the first batch comes the schema, which is in the answer already
+        self._sink.written.clear()  # the first batch writes the schema, which is in the answer already
 
     def write(self, batch: pa.RecordBatch) -> list[memoryview]:
-        """One message, in as few pieces as copy little."""
+        """Write a batch as one message, in few pieces, without copying large buffers."""
         self._stream.write_batch(batch)
         pieces: list[memoryview] = []
         near: list[bytes | pa.Buffer] = []
@@ -85,7 +85,7 @@ class _Messages:
 
 
 class _Sink:
-    """A file to Arrow, which gives it the buffers of a batch as they are, and small bytes around them."""
+    """A file for Arrow, which writes the buffers of a batch without copying them, and small bytes around them."""
 
     closed = False
 

@@ -28,7 +28,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class EnvelopeWriter:
-    """`binary` shows keys and values as base64, `json` as `json_values` says. One array, whatever it is made of."""
+    """`binary` shows keys and values as base64, `json` as in `json_values`. Always a single array."""
 
     def __init__(self, topic: str, embedded: Literal["binary", "json"]) -> None:
         self.content_type = (Format.BINARY if embedded == "binary" else Format.JSON).encode()

@@ -1,7 +1,7 @@
-"""Server-sent events: an event for each record, its data the NDJSON object, its id where to resume behind it.
+"""Server-sent events: an event for each record, with the NDJSON object as data and the next positions as id.
 
 An id is `partition:next_offset`, with a comma between several, in order of partition. It names all partitions that are
-read, not only the record's own: a client that comes back with it misses nothing and is given nothing twice.
+read, not only the record's own: a client that reconnects with it misses no record and gets none twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ingest_api.formats.encode.rows import cut_batches, to_columns
 from ingest_api.web.errors import Refusal
 from ingest_api.web.negotiation import Format
 
-#: A comment: shows both sides, and whoever is between them, that the connection lives.
+#: A comment: shows both sides, and proxies between them, that the connection is alive.
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 _POSITION: Final = rb"(0|[1-9][0-9]{0,9}):(0|[1-9][0-9]{0,18})"
@@ -32,7 +32,7 @@ def format_event_id(positions: Mapping[int, int]) -> str:
 
 
 def parse_event_id(given: bytes) -> dict[int, int]:
-    """The next offset of each partition that a `Last-Event-ID` names."""
+    """Parse a `Last-Event-ID` into the next offset of each partition."""
     text = given.strip(b" \t")
     pairs = [piece.split(b":") for piece in text.split(b",")] if _EVENT_ID.fullmatch(text) else []
     positions = {int(partition): int(next_offset) for partition, next_offset in pairs}
@@ -45,7 +45,7 @@ def parse_event_id(given: bytes) -> dict[int, int]:
 
 
 class EventWriter:
-    """`positions` is where each partition that is read begins; `moved` tells of what is stepped over."""
+    """`positions` are the first offsets of all partitions read; `moved` reports offsets without records."""
 
     def __init__(self, positions: Mapping[int, int], decode: Decode = "auto") -> None:
         self.content_type = Format.EVENTS.encode()
@@ -73,7 +73,7 @@ class EventWriter:
         return b""
 
     def _others(self, partition: int) -> tuple[bytes, bytes]:
-        """What an id says of the partitions before and behind this one."""
+        """Return the parts of an id before and behind this partition's."""
         lower = format_event_id({other: at for other, at in self._positions.items() if other < partition})
         upper = format_event_id({other: at for other, at in self._positions.items() if other > partition})
         return (f"{lower}," if lower else "").encode(), (f",{upper}" if upper else "").encode()

@@ -1,14 +1,14 @@
-"""Bytes of a key or value as a member of a JSON document. Knows what is strict JSON; must not know any format.
+"""Shows the bytes of a key or value in a JSON document. Knows strict JSON; must not know any format.
 
-What a stored byte string is shown as, the first that fits:
+A stored byte string is shown as the first of these that fits:
 
     null                              null
     JSON (see `embed_column`)         itself: its numbers and strings as they are spelled, white space around it removed
     UTF-8                             a string
     anything else                     {"base64": "…"}
 
-So a stored `null` cannot be told from none, nor the stored text `"a"` from the stored text `a`: who must tell them
-apart asks for base64.
+So a stored `null` cannot be told from an absent value, nor the stored text `"a"` from the stored text `a`: a client
+that must tell them apart asks for base64.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ import msgspec
 
 Decode = Literal["auto", "json", "string", "base64"]
 
-#: What is nested deeper counts as text: readers have bounds, and one record must not make a whole answer unreadable.
+#: Deeper JSON is shown as text: readers have limits, and one record must not make a whole answer unreadable.
 MAX_DEPTH: Final = 100
-#: The same for numbers with more digits in a row.
+#: Likewise JSON with a number of more digits in a row.
 MAX_DIGITS: Final = 1_000
-#: A value of no more bytes can break neither bound.
+#: A value of at most this size can break neither bound.
 _BOUNDED: Final = 2 * MAX_DEPTH
 
 
 class Base64(msgspec.Struct, gc=False):
-    """How bytes are shown that are no text."""
+    """Form of bytes that are not text."""
 
     base64: bytes
 
 
 Embedded = msgspec.Raw | Base64 | str | bytes | None
 
-#: What JSON can begin with: most text is told apart by one look, and no word costs an exception.
+#: First bytes of JSON: tells most text apart cheaply, and no plain word costs an exception.
 _FIRST_BYTES: Final = frozenset(b' \t\r\n"{[-0123456789tfn')
 _LIKE_JSON: Final = re.compile(rb'[ \t\r\n]*(?:["{\[\-0-9]|true|false|null)')
 _STRING: Final = re.compile(rb'"[^"]*"')
@@ -59,12 +59,12 @@ def embed_columns(
 
 
 def embed_column(column: list[bytes | None], decode: Decode) -> Sequence[Embedded]:
-    """A column as what msgspec encodes into a document; every entry depends on its own bytes alone.
+    """Convert a column to objects that msgspec encodes into a document; each entry depends on its own bytes alone.
 
-    `string` knows no JSON, `base64` is a plain base64 string, and `json` falls back as `auto` does, so they are one.
+    `string` ignores JSON, `base64` is a plain base64 string, and `json` falls back like `auto`, so they are the same.
 
-    JSON is RFC 8259 as UTF-8 without a BOM, lone surrogates, NaN or Infinity, within the bounds above. A raw line break
-    in it, which can only be white space, has all of its white space removed: a record is always one line.
+    JSON is RFC 8259 as UTF-8 without a BOM, lone surrogates, NaN or Infinity, within the bounds above. JSON with a raw
+    line break, which can only be white space, has all of its white space removed: a record is always one line.
     """
     if decode == "base64" or column.count(None) == len(column):
         return column
@@ -74,11 +74,11 @@ def embed_column(column: list[bytes | None], decode: Decode) -> Sequence[Embedde
 
 
 def _embed_all(column: list[bytes | None]) -> list[msgspec.Raw] | None:
-    """The column where all of it is JSON that needs no care, else None.
+    """Convert a column whose values are all JSON without special cases; else None.
 
-    One pass over the column as one array. Its elements have the lengths of the values only when they are the values:
-    without white space between them, the first begins where the first value does, and so on. So no value can pretend,
-    like `1,2` or `[1` before `2]`.
+    Decodes the column in one pass as an array. Its elements have the lengths of the values only if they are the values:
+    without white space between them, the first begins where the first value does, and so on. So no value can deceive
+    it, like `1,2` or `[1` before `2]`.
     """
     contents = [b"null" if content is None else content for content in column]
     joined = b"[" + b",".join(contents) + b"]"
@@ -118,7 +118,7 @@ def _embed_text(content: bytes) -> str | Base64:
 
 
 def _is_utf8(content: bytes) -> bool:
-    """Checked apart, as skipping over JSON does not look at the bytes of its strings."""
+    """Check UTF-8 separately, as skipping JSON does not check the bytes of its strings."""
     if content.isascii():
         return True
     try:
@@ -129,7 +129,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def _is_bounded(content: bytes) -> bool:
-    """Whether JSON is within the bounds of depth and digits. Exact, but nearly all values are cleared at a glance."""
+    """True if JSON is within the bounds of depth and digits. Exact, but a cheap test suffices for nearly all values."""
     if len(content) <= _BOUNDED:
         return True
     deep = content.count(b"[") + content.count(b"{") > MAX_DEPTH

@@ -1,4 +1,4 @@
-"""NDJSON: one line `{partition, offset, timestamp, key, value, headers}` for each record."""
+"""NDJSON: a line `{partition, offset, timestamp, key, value, headers}` for each record."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class _Record(msgspec.Struct, gc=False):
 
 
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
-#: What some readers take for the end of a line, though only a line feed is: escaped, it means the same in a string.
+#: Characters that some readers take for a line end, though only a line feed is; escaped in a string they mean the same.
 _LINE_ENDS: Final = (("\x85".encode(), b"\\u0085"), ("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
 def encode_lines(partition: int, columns: Columns, decode: Decode) -> bytes:
-    """A line for each row, each ended by a line feed; no other end of a line is among the bytes."""
+    """Encode a line for each row, each ended by a line feed; the bytes have no other line end."""
     keys, values = embed_columns(columns.keys, columns.values, decode)
     records = map(_Record, repeat(partition), columns.offsets, columns.timestamps, keys, values, columns.headers)
     lines = _encode_lines(list(records))

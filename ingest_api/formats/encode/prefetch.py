@@ -1,4 +1,4 @@
-"""Rows that were promised are decoded in threads, a little ahead of who sends them. Knows no format and no route."""
+"""Decodes deferred rows in threads, a little ahead of the sender. Knows no format and no route."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pyarrow as pa
 from delta_log import PartialFetch
 from delta_log.model.errors import OutcomeUnknown
 
-#: Steps that are decoded at once, while one more is sent: the two cores that most have, and one to go on with.
+#: Steps decoded at once, while one more is sent: for two cores, which most machines have, and one in reserve.
 _AT_ONCE: Final = 3
 
 Batches = list[pa.RecordBatch]
 
 
 class Ahead:
-    """One answer's. Used by the loop alone."""
+    """Rows of an answer. Used by the loop alone."""
 
     def __init__(self, begun: PartialFetch, threads: Executor, patience_s: float) -> None:
         self._later = begun.later
@@ -30,7 +30,7 @@ class Ahead:
         self._loading: deque[asyncio.Future[Batches]] = deque()
 
     async def begin(self) -> None:
-        """Some rows are ready behind this, if there are any: what is wrong with them is told before all else."""
+        """Wait for the first rows, so that an error in them is raised before the answer begins."""
         try:
             self._fill()
             if not self._ready:
@@ -40,7 +40,7 @@ class Ahead:
             raise
 
     async def steps(self) -> AsyncGenerator[Batches]:
-        """All rows. What is decoded for nobody takes memory too: this ends behind it."""
+        """Yield all rows. Ends only after the decodes in flight, which take memory even if their rows are unused."""
         try:
             while batches := self._ready:
                 self._ready = []
@@ -76,11 +76,11 @@ class Ahead:
 
 
 def held_at_once(begun: PartialFetch) -> int:
-    """What an answer takes in memory at most."""
+    """Return the most memory that an answer takes."""
     return begun.held(_AT_ONCE + 1)
 
 
 def _look(loading: asyncio.Future[Batches]) -> None:
-    """Its error is told to who waits for it; there may be nobody."""
+    """Mark an error as seen: it is raised where the rows are awaited, which an ended answer no longer does."""
     if not loading.cancelled():
         loading.exception()

@@ -1,4 +1,4 @@
-"""From Arrow batches to columns of plain Python values, a piece at a time. Knows the columns; no format."""
+"""Converts Arrow batches to columns of plain Python values, by pieces. Knows the columns; no format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: What a piece holds at most, so that the interpreter is never held for much more than half a millisecond.
+#: Limits of a piece, so that the GIL is never held for much more than half a millisecond.
 PIECE_ROWS: Final = 1_000
 PIECE_BYTES: Final = 256 * 1024
 
@@ -23,7 +23,7 @@ class HeaderShown(msgspec.Struct, gc=False):
 
 
 class Columns(NamedTuple):
-    """A piece. Timestamps are milliseconds; `headers` has at least as many entries as there are rows."""
+    """Columns of a piece. Timestamps are milliseconds; `headers` has at least as many entries as there are rows."""
 
     offsets: list[int]
     timestamps: list[int]
@@ -38,7 +38,7 @@ _NO_HEADERS: Final[list[HeaderShown]] = []
 def cut_batches(
     batches: Iterable[pa.RecordBatch], *, rows: int = PIECE_ROWS, size: int = PIECE_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at most `rows`, and of about `size` bytes where no single record is larger."""
+    """Cut into batches of at most `rows`, and of about `size` bytes unless a single record is larger."""
     for batch in batches:
         count = int(batch.num_rows)
         if not count:
@@ -65,7 +65,7 @@ def _bytes_of(column: pa.Array) -> list[bytes | None]:
 
 
 def _headers_of(column: pa.Array) -> Iterable[list[HeaderShown]]:
-    """Built flat: an object per header, and slices of them per record."""
+    """Make the headers as a flat list of objects, and slices of it for each record."""
     flat: Any = () if column.null_count == len(column) else column.flatten()
     if not len(flat):
         return repeat(_NO_HEADERS)

@@ -1,4 +1,4 @@
-"""Answers in pieces: the interpreter is never held for long, and nothing large is built whole."""
+"""Answers in pieces: the GIL is never held for long, and nothing large is built whole."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ingest_api.formats.encode import Writer
 from ingest_api.formats.encode.prefetch import Ahead
 from ingest_api.web.request import Piece
 
-#: So few rows are one piece, and an answer of one piece is sent at once.
+#: Up to these sizes an answer is one piece, which is sent at once.
 _FEW: Final = 500
 _FEW_BYTES: Final = 128 * 1024
 
 
 def stream_pieces(writer: Writer, fetched: Sequence[Fetched]) -> bytes | AsyncGenerator[Piece]:
-    """The body of an answer: whole when it is small."""
+    """Make the body of an answer: whole if it is small."""
     if sum(each.count for each in fetched) <= _FEW and sum(each.size for each in fetched) <= _FEW_BYTES:
         pieces = [piece for each in fetched for piece in writer.rows(each.partition, each.batches)]
         return b"".join((writer.start(), *pieces, writer.end()))
@@ -28,7 +28,7 @@ def stream_pieces(writer: Writer, fetched: Sequence[Fetched]) -> bytes | AsyncGe
 async def stream_ahead(
     writer: Writer, partition: int, ahead: Ahead, is_gone: Callable[[], bool]
 ) -> AsyncGenerator[Piece]:
-    """The body of an answer of which more is decoded while it is sent; it ends anyhow where nobody reads it."""
+    """Make the body of an answer whose rows are decoded while it is sent; it stops early if the client is gone."""
     head = writer.start()
     if head:
         yield head
@@ -51,7 +51,7 @@ async def _stream(writer: Writer, fetched: Sequence[Fetched]) -> AsyncGenerator[
     for each in fetched:
         for piece in writer.rows(each.partition, each.batches):
             yield piece
-            await asyncio.sleep(0)  # others have their turn, however fast this reader is
+            await asyncio.sleep(0)  # yield to other tasks, however fast this reader is
     tail = writer.end()
     if tail:
         yield tail
