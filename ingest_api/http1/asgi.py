@@ -33,7 +33,7 @@ class DirectReply(Protocol):
 
     @property
     def gone(self) -> bool:
-        """The connection is lost: an answer is discarded."""
+        """An answer cannot be delivered any more; it is discarded."""
         ...
 
     def take_body(self) -> bytes | None:

@@ -17,7 +17,7 @@ class WireCounts:
     bytes_out: int = 0
     #: Requests and connections that were refused before any app saw them, by the reason of their fault.
     refused: Counter[str] = field(default_factory=Counter[str])
-    #: Connections ended without such an answer: idle, linger, write_stall, unfinished, crowd, other_user.
+    #: Connections ended by the server otherwise: idle, linger, write_stall, unfinished, crowd, other_user.
     cut: Counter[str] = field(default_factory=Counter[str])
     #: Requests whose app failed.
     failed: int = 0

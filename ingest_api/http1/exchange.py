@@ -255,7 +255,7 @@ class Exchange:
 
     @property
     def _may_go_on(self) -> bool:
-        """False while a body is unfinished: the rest of it could not be told from the next request."""
+        """Keep-alive is possible; not with an unfinished body, whose rest could not be told from the next request."""
         return self._request.keep_alive and self.whole and not self._line.draining
 
     def _begin(self, start: Message, whole: int | None) -> AnswerHead:

@@ -50,7 +50,7 @@ class Room:
 
 
 class BodyPool:
-    """Room for all bodies. Methods return the rooms whose wait has ended: granted, or refused."""
+    """Room for all bodies. Methods return the rooms granted after a wait, and the refused ones."""
 
     def __init__(self, most: int, grace_s: float) -> None:
         self._most = most

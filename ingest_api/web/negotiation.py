@@ -75,7 +75,7 @@ def is_known(media: str | None) -> bool:
 
 
 def read_format(accept: bytes | None, offered: tuple[Format, ...], default: Format) -> Format:
-    """Choose the format of an answer: the best offered one that `Accept` allows; the default if several are equal."""
+    """Choose the format of a read: the best offered one that `Accept` allows; the default if it leaves the choice."""
     if not accept:
         return default
     return _choose_read(accept, offered, default) if len(accept) <= _LONG else _read_format(accept, offered, default)

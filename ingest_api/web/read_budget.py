@@ -46,7 +46,7 @@ class Loan:
         return self.size
 
     def keep(self, size: int) -> None:
-        """Reduce the loan to the size that was read."""
+        """Set the loan to the size that was read."""
         self._set(size)
 
     def end(self) -> None:

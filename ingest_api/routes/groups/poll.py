@@ -222,7 +222,7 @@ class Records:
     def _give_up(self, who: Asked) -> None:
         """Treat an unfinished answer as lost: its instance polls again without waiting for it.
 
-        Not if the client sends `Lakelog-Received`, which says what arrived.
+        Not if the client sends `Lakelog-Received`, which names the last answer that arrived.
         """
         under_way = self._giving.get((who.group, who.member_id))
         if under_way is not None and who.received is None:

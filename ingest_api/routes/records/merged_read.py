@@ -39,7 +39,7 @@ def read_merged(read: Read, start: Mapping[int, int], records: int, size: int) -
 
 
 def turns_of(positions: Mapping[int, int]) -> list[int]:
-    """Return the order in which partitions are read; the positions choose the first, so it changes with each read."""
+    """Return the order in which partitions are read; another one is the first after records were read."""
     partitions = sorted(positions)
     first = sum(positions.values()) % max(1, len(partitions))
     return partitions[first:] + partitions[:first]
