@@ -9,7 +9,7 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class WireLimits:
-    """All limits of connections. Deadlines are checked every `sweep_s`: none early, each at most two sweeps late."""
+    """The limits of connections. Deadlines are checked every `sweep_s`: none early, each at most two sweeps late."""
 
     head_bytes: int = 32 * KIB
     """Of one request head: its request line, its fields, its line ends."""
