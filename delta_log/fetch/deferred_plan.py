@@ -1,4 +1,4 @@
-"""Which rows a fetch can promise by what a footer says of them, before any of them is decoded. Pure."""
+"""Plans which rows a fetch can promise from a file's footer alone, before any row is decoded. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final, NamedTuple
 from delta_log.fetch.fetch_result import FetchLimits
 from delta_log.model.types import RowGroup
 
-#: What a row may take in Arrow beside what it takes in a page, where a null is but a bit: where its key, its value and
-#: its headers begin, and a bit for each column.
+#: Bytes that a row may take in Arrow beyond its bytes in a page, where a null is only a bit: the start positions of its
+#: key, value and headers, and one validity bit for each column.
 _MORE_PER_ROW: Final = 13
-#: Decoded at once: less would cost more changes of thread, more would be in memory at once.
+#: Size of one decoding step: smaller steps cost more thread switches, larger ones more memory.
 _STEP_BYTES: Final = 1024 * 1024
 
 
 class Promise(NamedTuple):
-    """Rows of one row group, behind those that are skipped. None that follow have an offset below `next_offset`."""
+    """Rows of one row group, after `skipped` ones. No later row has an offset below `next_offset`."""
 
     number: int
     skipped: int
@@ -26,17 +26,17 @@ class Promise(NamedTuple):
 
 
 class LaterPlan(NamedTuple):
-    """`full` where nothing may follow: a limit is reached, or cannot be kept without decoding."""
+    """Promises of one file. `full`: nothing may follow, as a limit is reached or cannot be kept without decoding."""
 
     promises: list[Promise]
     full: bool
 
 
 def plan_later(groups: Iterable[RowGroup], start: int, end: int, room: FetchLimits) -> LaterPlan:
-    """What can be promised of row groups, in their order, for the offsets from `start` to below `end`.
+    """Plan promises for the offsets from `start` to below `end`, from row groups in their order.
 
-    Row groups are promised whole, as what a part of one takes is not known, but for where offsets are dense: there the
-    number of rows up to one of them is.
+    A row group is promised whole, because the size of a part is unknown. Only where offsets are dense can it be cut:
+    there the number of rows up to an offset is known.
     """
     promises: list[Promise] = []
     rows = size = 0
@@ -59,7 +59,7 @@ def plan_later(groups: Iterable[RowGroup], start: int, end: int, room: FetchLimi
 
 
 def cut_steps(promises: Sequence[Promise]) -> list[list[Promise]]:
-    """What is decoded at once; a little at the end goes with what is before it."""
+    """Split promises into decoding steps; a small last step is merged into the one before it."""
     steps: list[list[Promise]] = []
     held = _STEP_BYTES
     for promise in promises:

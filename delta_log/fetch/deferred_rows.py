@@ -1,7 +1,7 @@
-"""The rows of an answer that are decoded when their turn comes. Knows open files; not how an answer was found.
+"""Rows of a response that are decoded on demand. Knows open files, not how the rows were found.
 
-A file stays open until its rows were given or nobody wants them any more, so that nothing promised goes away meanwhile.
-In a bucket it does all the same, but not before `file.delete.delay.ms` is over.
+A file stays open until its rows were returned or dropped, so that promised rows stay readable even if it is deleted.
+In a bucket an open file can still vanish, but not before `file.delete.delay.ms` has passed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from delta_log.fetch.fetch_result import Fetched
 from delta_log.model.errors import Corruption, NotAvailable
 from delta_log.stores.protocol import Store
 
-#: Open for one answer.
+#: Open files per response.
 _MOST_FILES: Final = 16
 
 Damaged = Callable[[Corruption], Exception]
 
 
 class OpenFileLimit:
-    """How many files may be open at once for all answers together."""
+    """Limit on the files that are open at once for all responses together."""
 
     def __init__(self, most: int) -> None:
         self._free = threading.BoundedSemaphore(most)
@@ -49,7 +49,7 @@ class _Shared:
         self._lock = threading.Lock()
 
     def let_go(self) -> None:
-        """Of one step; behind the last one it is closed."""
+        """Release one step's hold; the last one closes the file."""
         with self._lock:
             self._left -= 1
             if self._left:
@@ -59,7 +59,7 @@ class _Shared:
 
 
 class Step:
-    """Rows that are decoded at once. It is either loaded or dropped, once, by any thread."""
+    """Rows that are decoded together. A step is either loaded or dropped, exactly once, by any thread."""
 
     __slots__ = ("_columns", "_damaged", "_promises", "_shared")
 
@@ -74,7 +74,7 @@ class Step:
         return sum(promise.size for promise in self._promises)
 
     def load(self) -> list[pa.RecordBatch]:
-        """The very rows that were promised; NotAvailable where their file is deleted by now."""
+        """Decode exactly the promised rows; NotAvailable if their file has been deleted."""
         try:
             return self._read()
         except Corruption as error:
@@ -99,7 +99,7 @@ class Step:
 
 
 class DeferredRows:
-    """What is promised of one answer, in order. Whoever has it closes it."""
+    """Promised rows of one response, in order. The caller that holds it must close it."""
 
     def __init__(self, columns: Sequence[str], room: OpenFileLimit) -> None:
         self._columns = columns
@@ -108,11 +108,11 @@ class DeferredRows:
         self._files = 0
         self.rows = 0
         self.size = 0
-        #: of the largest step
+        #: size of the largest step
         self.largest = 0
 
     def open(self, store: Store, path: str) -> OpenFile | None:
-        """A file that is to be added; None while too many are open."""
+        """Open a file for `add`; None while too many are open."""
         if self._files >= _MOST_FILES or not self._room.take():
             return None
         try:
@@ -122,7 +122,7 @@ class DeferredRows:
             raise
 
     def add(self, file: OpenFile, promises: Sequence[Promise], damaged: Damaged) -> None:
-        """Rows behind all others; a file of which none are wanted is closed."""
+        """Append promised rows of a file; without promises, close the file."""
         if not promises:
             _Shared(file, 1, self._room).let_go()
             return
@@ -136,25 +136,25 @@ class DeferredRows:
         self.largest = max(self.largest, *(step.size for step in steps))
 
     def take(self) -> Step | None:
-        """What comes next; None behind the last. Steps may be loaded at the same time."""
+        """Take the next step; None after the last. Steps may be loaded concurrently."""
         try:
             return self._steps.popleft()
         except IndexError:
             return None
 
     def close(self) -> None:
-        """What was taken is still loaded by whoever took it."""
+        """Drop the steps that were not taken; taken ones are still loaded by the caller that took them."""
         while (step := self.take()) is not None:
             step.drop()
 
     def __del__(self) -> None:
-        """Of an answer that nobody waited for any more."""
+        """Release the files of a response that was abandoned."""
         self.close()
 
 
 @dataclass(frozen=True, slots=True)
 class PartialFetch:
-    """A fetch of which some records may be at hand, and the others behind them are promised."""
+    """A fetch whose first records may be decoded already, with the records after them promised."""
 
     first: Fetched
     later: DeferredRows
@@ -165,7 +165,7 @@ class PartialFetch:
 
     @property
     def next_offset(self) -> int:
-        """Behind all of them."""
+        """The offset after all records, the promised ones included."""
         return self.first.next_offset
 
     @property
@@ -182,11 +182,11 @@ class PartialFetch:
 
     @property
     def size(self) -> int:
-        """What all of them take in memory, about."""
+        """Approximate memory size of all records."""
         return self._size_at_hand + self.later.size
 
     def held(self, steps: int) -> int:
-        """What takes memory at once where so many steps are."""
+        """Memory in use while `steps` steps are loaded."""
         return self._size_at_hand + min(self.later.size, steps * self.later.largest)
 
     @property

@@ -1,12 +1,13 @@
-"""Reading by offset: where to look, and how much of it to give. The deciding part is pure.
+"""Reading by offset: finds the source of the rows and applies the fetch limits.
 
     table files                         tail (memory, or the journal)
     |----------------------------------|=====================|
     log start                     tail.first             end offset
 
-One fetch crosses the border, so that who reads from the start has what was stored a moment ago too. At the end a reader
-waits; outside log start … end offset is an error that names the range. A hole, where records were compacted away or
-lost, is stepped over. What cannot be read is told to who begins there: what lies before it is given.
+One fetch crosses the border, so that a reader from the log start also gets the newest records. At the end a reader
+waits; an offset outside log start … end offset is an error that names the range. A hole, where records were compacted
+away or lost, is skipped. An unreadable place is an error only for a fetch that begins there: a fetch that reaches it
+later returns the records before it.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def check_range(live: TopicState, partition: int, offset: int, start: int, end: 
 
 
 def _may_go_on(gathered: Gathered, later: DeferredRows | None) -> bool:
-    """Behind what is only promised so far nothing else may come."""
+    """Check that more may be gathered: nothing may follow rows that are only promised."""
     return not gathered.full and (later is None or not later.rows)
 
 
 class Reader:
-    """Reads for everybody. `follow` brings a table up to what others committed."""
+    """Reads topics for all callers. `follow` updates a table to the commits of other processes."""
 
     def __init__(self, journal: PayloadReader, follow: Callable[[TopicState], None]) -> None:
         self._journal = journal
@@ -65,7 +66,7 @@ class Reader:
         limits: FetchLimits,
         columns: Sequence[str] = RECORD_COLUMNS,
     ) -> PartialFetch:
-        """As `fetch`, but what is in large files is promised where it can be, and not decoded."""
+        """Fetch like `fetch`, but promise rows of large files where possible instead of decoding them."""
         later = self._files.open_later(columns)
         try:
             return PartialFetch(self._gather(live, partition, Gathered(offset, limits), columns, later), later)
@@ -158,7 +159,7 @@ class Reader:
             gathered.next_offset = max(gathered.next_offset, min(end, taken[-1].next_offset))
 
     def _load(self, chunks: Sequence[Chunk]) -> list[pa.RecordBatch]:
-        """The rows of chunks; moved where they reached the table, and left the journal, a moment ago."""
+        """Load the rows of chunks; Moved if they have just reached the table and left the journal."""
         try:
             return load_batches(chunks, self._journal)
         except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What a fetch gives: how much of the rows that were found, and in which shape. Pure."""
+"""The result of a fetch: cuts the rows that were found to the limits, and shapes them. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_LIMIT: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Of one fetch. At least one record comes, however small they are, but none from offset `below` on."""
+    """Limits of one fetch. At least one record is returned however small they are, but none at or above `below`."""
 
     records: int = NO_LIMIT
     bytes: int = NO_LIMIT
@@ -29,7 +29,7 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """One record as a reader is given it."""
+    """A record as a reader receives it."""
 
     partition: int
     offset: int
@@ -41,7 +41,7 @@ class ConsumedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Records in offset order. `next_offset` is where to go on, also behind a hole."""
+    """Records in offset order. The next fetch starts at `next_offset`, which may lie behind a hole."""
 
     topic: str
     partition: int
@@ -57,14 +57,14 @@ class Fetched:
 
     @property
     def size(self) -> int:
-        """What the records take in memory."""
+        """Memory size of the records."""
         return sum(int(batch.nbytes) for batch in self.batches)
 
     def table(self) -> pa.Table:
         return pa.Table.from_batches(self.batches, schema=self.schema)
 
     def records(self) -> Iterator[ConsumedRecord]:
-        """One by one, for those who want Python objects."""
+        """Iterate over the records as Python objects."""
         for batch in self.batches:
             columns = (batch.column(name).to_pylist() for name in RECORD_COLUMNS[2:])
             stamps = pc.divide(batch.column("timestamp").cast(pa.int64()), integer(1000)).to_pylist()
@@ -76,7 +76,7 @@ class Fetched:
 
 
 class Gathered:
-    """What a fetch has so far."""
+    """The intermediate result of a fetch under way."""
 
     def __init__(self, offset: int, limits: FetchLimits) -> None:
         self.next_offset = offset
@@ -92,17 +92,17 @@ class Gathered:
 
     @property
     def room(self) -> FetchLimits:
-        """What may still be given: no more than that is read at once."""
+        """The remaining limits: no more than that is read at once."""
         return FetchLimits(max(1, self.limits.records - self._rows), max(1, self.limits.bytes - self._bytes))
 
     def promise(self, rows: int, size: int, next_offset: int) -> None:
-        """Rows behind those that are here, which come later. There is room for them."""
+        """Count rows that are delivered later, after the present ones. The caller has checked the limits."""
         self._rows += rows
         self._bytes += size
         self.next_offset = next_offset
 
     def take(self, batch: pa.RecordBatch, end: int) -> None:
-        """As much of a batch as is wanted: from the next offset on, below `end`, within the limits."""
+        """Append the wanted part of a batch: from the next offset on, below `end`, within the limits."""
         if self.full or not batch.num_rows:
             return
         batch = between(batch, self.next_offset, end)
@@ -134,7 +134,7 @@ def between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
 
 
 def fitting(batch: pa.RecordBatch, room: int) -> int:
-    """How many rows from the start fit into `room` bytes."""
+    """Number of rows from the start that fit into `room` bytes."""
     columns = [_bytes_of(batch.column(name)) for name in ("key", "value") if name in batch.schema.names]
     if "headers" in batch.schema.names and len(batch.column("headers").values):
         columns.append(_bytes_of_headers(batch.column("headers")))
@@ -146,7 +146,7 @@ def fitting(batch: pa.RecordBatch, room: int) -> int:
 
 
 def _bytes_of(column: pa.Array) -> Callable[[int], int]:
-    """What the first so many rows take: Arrow knows where each begins, so none of them is looked at."""
+    """Size of the first n rows, as a function: taken from Arrow's offset buffer, without reading any row."""
     starts = _starts(column)
     first = int(starts[0])
     return lambda rows: int(starts[rows]) - first
@@ -165,7 +165,7 @@ def _bytes_of_headers(column: pa.Array) -> Callable[[int], int]:
 
 
 def _starts(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Where the bytes, or the elements, of each row begin, and where those of the last end."""
+    """Start of each row's bytes or elements, and the end of the last row's."""
     return np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
 
 

@@ -1,6 +1,6 @@
-"""Reading a table's files for fetches: decoded now, or promised and decoded when their turn comes.
+"""Reading a table's files for fetches: rows are decoded now, or promised and decoded on demand.
 
-It knows files and what earlier fetches left of them; nothing of the live end.
+Knows files and the rows that earlier fetches decoded and left; nothing of the rows that are not in the table yet.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from delta_log.model.types import DataFile
 from delta_log.topics.topic_state import TopicState
 
 _LEFTOVER_BYTES: Final = 64 * 1024 * 1024
-#: Smaller files, or so little room, are not worth a promise.
+#: For smaller files or smaller limits a promise does not pay off.
 _WORTH_FILE: Final = 64 * 1024
 _WORTH_ROOM: Final = 2 * 1024 * 1024
-#: Open for answers under way. When there are more, all of an answer is decoded at once.
+#: Open files for all responses under way. Beyond that, a response is decoded at once.
 _MOST_FILES: Final = 128
 _ONE_GROUP: Final = FetchLimits(1, 1)
 
 
 class Moved(Exception):
-    """The rows left their place while they were being read: look where they are now."""
+    """The rows moved while they were being read: look for their new place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a fetch reads: of one partition, below `end`."""
+    """The target of a fetch: one partition, below `end`."""
 
     live: TopicState
     partition: int
@@ -46,12 +46,12 @@ class Wanted:
     columns: Sequence[str]
 
     def place(self, offset: int) -> tuple[object, ...]:
-        """The name under which rows from an offset on are left."""
+        """The cache key of leftover rows from an offset on."""
         return (self.live.id, self.partition, offset, *self.columns)
 
 
 class FileReads:
-    """Thread-safe. `follow` brings a table up to what others committed."""
+    """Reads files for fetches. Thread-safe. `follow` updates a table to the commits of other processes."""
 
     def __init__(self, follow: Callable[[TopicState], None]) -> None:
         self._follow = follow
@@ -60,11 +60,11 @@ class FileReads:
         self._damaged: set[str] = set()
 
     def open_later(self, columns: Sequence[str]) -> DeferredRows:
-        """What one fetch may fill with promises."""
+        """An empty list of promises for one fetch."""
         return DeferredRows(columns, self._room)
 
     def gather(self, wanted: Wanted, gathered: Gathered, later: DeferredRows | None) -> None:
-        """As much as the files have and the fetch may take; where `later` is given, promised where that is worth it."""
+        """Gather rows of the files within the limits; with `later`, promise them where that pays off."""
         live, end = wanted.live, wanted.end
         for file in files_from(live.table.snapshot.files(wanted.partition), gathered.next_offset):
             if file.base_offset >= end:
@@ -92,13 +92,13 @@ class FileReads:
             )
 
     def _take_left(self, wanted: Wanted, file: DataFile, gathered: Gathered) -> None:
-        """What an earlier fetch decoded and had to cut off."""
+        """Take the rows that an earlier fetch decoded beyond its limits."""
         left = self._leftovers.find(wanted.place(gathered.next_offset))
         if left is not None and left.path == file.path:
             self._take(wanted, file, gathered, left.batches)
 
     def _take_some(self, wanted: Wanted, file: DataFile, gathered: Gathered, later: DeferredRows | None) -> None:
-        """Promise what there is, else decode: as much as there is room for, or until a promise can be tried again."""
+        """Promise rows, or else decode them: up to the limits, or until a promise can be tried again."""
         worth = later is not None and (later.rows > 0 or _is_worth_it(file, gathered.room))
         if later is not None and worth and self._promise(wanted, file, gathered, later):
             return
@@ -111,7 +111,7 @@ class FileReads:
         gathered.next_offset = max(gathered.next_offset, min(wanted.end, file.next_offset))
 
     def _take(self, wanted: Wanted, file: DataFile, gathered: Gathered, batches: Sequence[pa.RecordBatch]) -> None:
-        """As much of decoded rows as the fetch may have; the rest is left for who goes on."""
+        """Take decoded rows within the limits; the rest is cached for the fetch that continues here."""
         for batch in batches:
             gathered.take(batch, wanted.end)
         if not gathered.full:
@@ -125,7 +125,10 @@ class FileReads:
             self._leftovers.keep(wanted.place(offset), Leftover(file.path, rest))
 
     def _promise(self, wanted: Wanted, file: DataFile, gathered: Gathered, later: DeferredRows) -> bool:
-        """False where what comes next in the file is to be decoded now; behind promises nothing is, and they end."""
+        """Promise the next rows of a file; False if they must be decoded now.
+
+        After promises nothing is decoded: the fetch ends with them.
+        """
         live, end = wanted.live, wanted.end
         promises: list[Promise] = []
         ended = True
@@ -147,13 +150,13 @@ class FileReads:
         return gathered.full or not ended
 
     def _tell_damage(self, live: TopicState, file: DataFile, error: Corruption) -> TopicClosed:
-        """It is no more promised: the next fetch ends before it, and the one behind that is told."""
+        """Stop promising a damaged file: the next fetch ends before the damage, and the one after it gets the error."""
         self._damaged.add(file.path)
         return _damaged(live, file, error)
 
     @contextmanager
     def _blamed(self, live: TopicState, file: DataFile) -> Generator[None]:
-        """What is wrong with a file, as a reader is told it."""
+        """Translate errors of a file into those that a reader gets."""
         try:
             yield
         except FileNotFoundError as error:

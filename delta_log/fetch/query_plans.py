@@ -1,9 +1,9 @@
-"""Whether a statement only reads, judged by the plan that the engine itself makes of it. Pure.
+"""Checks that a statement only reads, by the plan that the engine itself makes of it. Pure.
 
-A text can be dressed up in ways that no pattern foresees: comments, prefixes, spellings. So the engine is first asked
+A text can be disguised in ways that no pattern foresees: comments, prefixes, spellings. So the engine is first asked
 to plan the statement, which runs nothing, and to draw the plan as a graph. In the drawing each node is a box, whose
 label begins with the kind of the node and contains no quotation mark: texts of the query cannot imitate a box. A
-statement runs if every kind is known to read. It must not know the engine, or run anything.
+statement runs if every kind is known to read. This module must not know the engine, or run anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from delta_log.model.errors import InvalidRequest
 
 __all__ = ["Explained", "NotAQuery", "check_nodes", "check_word", "draw", "nodes_of", "parse_explain", "placed"]
 
-#: Kinds of nodes that read, and what rows go through on their way.
+#: Kinds of nodes that read rows or pass them on.
 READS: Final = frozenset(
     [
         *("Aggregate", "DescribeTable", "Distinct", "DistinctOn", "EmptyRelation", "Filter", "Limit", "Projection"),
@@ -28,7 +28,7 @@ READS: Final = frozenset(
 )
 #: Table functions that make rows of their arguments. All other scans are of relations that were registered.
 _MAKES: Final = frozenset(["generate_series()", "range()"])
-#: Statements, by the words that they begin with, that are refused by name whatever the engine says of them.
+#: First words of statements that are refused by name, whatever plan the engine makes of them.
 _STATEMENTS: Final = frozenset(
     [
         *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CACHE", "CALL", "COMMENT", "COMMIT", "COPY", "CREATE", "DEALLOCATE"),
@@ -47,14 +47,14 @@ _OF_NODES: Final = {
     "TransactionEnd": "COMMIT",
     "TransactionStart": "BEGIN",
 }
-#: Atomic, as there are many ways to cut a row of comments.
+#: Atomic, because a series of comments can be split in many ways.
 _GAP: Final = r"(?>\s|--[^\n]*|/\*.*?\*/)*+"
 _FIRST_WORD: Final = re.compile(rf"{_GAP}(\w+)", re.DOTALL)
 _EXPLAIN: Final = re.compile(
     rf"{_GAP}EXPLAIN(?P<analyze>\s+ANALYZE)?(?P<verbose>\s+VERBOSE)?(?:\s+FORMAT\s+(?P<format>\w+))?\s+(?P<query>.*)",
     re.DOTALL | re.IGNORECASE,
 )
-#: With nothing else can the rest of an EXPLAIN begin, so that no further option, or comment before one, is in it.
+#: The only words that the rest of an EXPLAIN may begin with: so it contains no further option, or comment before one.
 _QUERY: Final = re.compile(r"(?:SELECT|WITH|VALUES|FROM)\b", re.IGNORECASE)
 _BOX: Final = re.compile(r'\[shape=box label="(?P<kind>[A-Za-z ]*)(?P<rest>[^"]*)"\]')
 _SCANNED: Final = re.compile(r": (?P<name>\S*)")
@@ -72,14 +72,14 @@ class NotAQuery(InvalidRequest):
 
 
 class Explained(NamedTuple):
-    """`EXPLAIN` with its options, as it is written, and the query that it explains."""
+    """A parsed `EXPLAIN`: the prefix with its options, and the query that it explains."""
 
     prefix: str
     query: str
 
 
 def parse_explain(text: str) -> Explained | None:
-    """None where a text is no EXPLAIN, or one of a form that is not known."""
+    """Parse an EXPLAIN; None if the text is no EXPLAIN, or one of an unknown form."""
     found = _EXPLAIN.fullmatch(text)
     if found is None or _QUERY.match(found["query"]) is None:
         return None
@@ -89,22 +89,22 @@ def parse_explain(text: str) -> Explained | None:
 
 
 def draw(statement: str) -> str:
-    """What has the engine draw the plan of a statement, one line further down."""
+    """The statement that makes the engine draw a plan; it moves the original text down by one line."""
     return f"EXPLAIN FORMAT graphviz\n{statement}"
 
 
 def placed(said: str) -> str:
-    """What the engine says of a text, with the lines of the statement that was to be drawn."""
+    """The engine's message with line numbers corrected by the line that `draw` adds."""
     return _LINE.sub(lambda found: f"Line: {max(1, int(found[1]) - 1)}", said)
 
 
 def nodes_of(drawing: str) -> list[tuple[str, str]]:
-    """The nodes of a plan, each by its kind and what its label says further."""
+    """The nodes of a plan, each as its kind and the rest of its label."""
     return [(box["kind"], box["rest"]) for box in _BOX.finditer(drawing)]
 
 
 def check_nodes(nodes: Iterable[tuple[str, str]]) -> None:
-    """NotAQuery where one of them is not known to read, or there is none."""
+    """Raise NotAQuery if a node is not known to read, or if there is no node."""
     found = list(nodes)
     if not found:
         raise NotAQuery("a statement whose plan cannot be read", known=False)
@@ -118,7 +118,7 @@ def check_nodes(nodes: Iterable[tuple[str, str]]) -> None:
 
 
 def check_word(text: str) -> None:
-    """NotAQuery where a text begins with the word of a statement that changes something, explained or not."""
+    """Raise NotAQuery if a text begins, after an optional EXPLAIN, with the word of a statement that changes things."""
     explained = _EXPLAIN.fullmatch(text)
     found = _FIRST_WORD.match(explained["query"] if explained else text)
     if found and found[1].upper() in _STATEMENTS:

@@ -1,7 +1,7 @@
-"""What a fetch decoded and had to cut off: whoever goes on where it ended finds it here. Thread-safe.
+"""Caches rows decoded beyond a fetch's limit for the next sequential fetch. Thread-safe.
 
-A row group is decoded whole, and a fetch of the usual size ends within one; without this its reader, who comes back
-for the rest, would have it decoded once more, each time.
+A row group is decoded whole, and a fetch of the usual size ends within one; without this cache each following fetch
+would decode the same row group again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import pyarrow as pa
 
 
 class Leftover(NamedTuple):
-    """The last rows that were decoded of a file, from the offset on that it is kept under."""
+    """The last decoded rows of a file, from the offset in its cache key on."""
 
     path: str
     batches: Sequence[pa.RecordBatch]
 
 
 class RowCache:
-    """The latest, as long as what they keep in memory is not more than `most_bytes`."""
+    """An LRU cache of leftovers that keep at most `most_bytes` in memory."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -31,7 +31,7 @@ class RowCache:
         self._bytes = 0
 
     def keep(self, place: Hashable, leftover: Leftover) -> None:
-        # A slice keeps all of the rows that it was cut from.
+        # A slice keeps the whole buffers that it was cut from in memory.
         size = sum(batch.get_total_buffer_size() for batch in leftover.batches)
         if size > self._most_bytes:
             return
@@ -43,7 +43,7 @@ class RowCache:
                 self._drop(next(iter(self._kept)))
 
     def find(self, place: Hashable) -> Leftover | None:
-        """It stays: several may read the same."""
+        """Look a leftover up; it stays in the cache, because several readers may read the same rows."""
         with self._lock:
             kept = self._kept.get(place)
             if kept is None:

@@ -1,7 +1,7 @@
-"""SQL over Delta tables, by DataFusion as delta-rs brings it. It changes nothing: a table is read as of one version.
+"""SQL over Delta tables, with delta-rs' DataFusion. Changes nothing: a table is read as of one version.
 
-The engine would write files, and keep settings and relations, for any statement that asks for it; so none runs before
-its plan is known to read alone.
+The engine itself would also run statements that write files or keep settings and relations; so a statement runs only
+after its plan was checked to read only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delta_log.model.store_location import options_of
 
 _MISSING: Final = re.compile(r"table '(?:[^'.]+\.){2}(.+)' not found", re.DOTALL)
 
-#: DataFusion reads lambdas in some dialects alone. Names and quotes mean the same in both of these.
+#: DataFusion parses lambdas only in some dialects. Names and quotes mean the same in both dialects used here.
 _SPEAK: Final = "SET datafusion.sql_parser.dialect = '{}'"
 
 
@@ -40,7 +40,7 @@ class TableQueries:
         self._engine: Any = QueryBuilder()
 
     def add_table(self, name: str, location: str, *, version: int | None = None) -> None:
-        """As of its newest version where none is given; the location knows how its store is reached."""
+        """Register a table, by default as of its newest version; the location includes the store's options."""
         try:
             table: Any = DeltaTable(str(location), version=version, storage_options=options_of(location) or None)
         except TableNotFoundError:
@@ -51,25 +51,25 @@ class TableQueries:
         self._engine.register(_quoted(name), table)
 
     def add_empty(self, name: str, schema: pa.Schema) -> None:
-        """A table of these columns that nothing is in yet."""
+        """Register an empty table with these columns."""
         with TemporaryDirectory(prefix="lakelog-sql-") as folder:
-            # Nothing of it is read, so that it may be gone.
+            # The folder may vanish at once: no file of it is read.
             self._engine.register(_quoted(name), DeltaTable.create(folder, schema))
 
     def add_view(self, name: str, text: str) -> None:
-        """Its text may say what is done with each element of a list, as `x -> …`, which a query may not."""
+        """Register a view. Its text may contain lambdas over lists (`x -> …`), which a query may not."""
         self._run(_SPEAK.format("DuckDB"))
         self._run(f"CREATE VIEW {_quoted(name)} AS {text}")
         self._run(_SPEAK.format("Generic"))
 
     def query(self, text: str) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch; the first one is there even where there are no rows.
+        """Run a query and yield its rows in batches; the first batch is empty and carries the schema.
 
-        NotAQuery where the text does more than read the relations.
+        NotAQuery if the text does more than read the relations.
         """
         explained = parse_explain(text)
         self._check_reads(text, text if explained is None else explained.query)
-        # Put together of what was checked: a text of which the engine could read more than that never reaches it.
+        # Rebuilt from the checked parts, so that nothing unchecked of the text reaches the engine.
         text = text if explained is None else f"{explained.prefix}\n{explained.query}"
         found = pa.RecordBatchReader.from_stream(self._run(text))
         yield pa.RecordBatch.from_pylist([], schema=found.schema)
@@ -88,7 +88,7 @@ class TableQueries:
         except InvalidRequest as error:
             raise InvalidRequest(placed(str(error))) from error.__cause__
         if [plan["plan_type"] for plan in plans] != ["logical_plan"]:
-            raise InvalidRequest(_sentence(plans[-1]["plan"]))  # what the planner failed at
+            raise InvalidRequest(_sentence(plans[-1]["plan"]))  # the planner's error
         check_nodes(nodes_of(plans[0]["plan"]))
 
     def _run(self, text: str) -> Any:
@@ -100,7 +100,7 @@ class TableQueries:
 
 
 def read_table(location: str, columns: Sequence[str]) -> pa.Table:
-    """Columns of the newest version of a table, as any other reader of Delta sees it."""
+    """Columns of the newest version of a table, as any other Delta reader sees them."""
     queries = TableQueries()
     queries.add_table("t", location)
     return pa.Table.from_batches(list(queries.query(f"SELECT {', '.join(map(_quoted, columns))} FROM t")))  # noqa: S608 - names are quoted
