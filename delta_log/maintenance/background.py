@@ -1,6 +1,6 @@
-"""The server's background: fold small files, write checkpoints, clean up, follow what jobs beside us commit.
+"""The server's background work: folds small files, writes checkpoints, cleans up, follows the commits of jobs.
 
-It is long because each duty is a pass over one table, and they share what tells one that it is due.
+It is long because each duty is a pass over one table, and the duties share the state that tells which is due.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FOLD_BYTES: Final = 32 * 1024 * 1024
 FOLLOW_EVERY_S: Final = 1.0
 CLEAN_EVERY_S: Final = 60.0
 BURY_EVERY_S: Final = 3600.0
-#: While the disk is full, what is deleted is not to wait; of topics it is kept as long as the shortest history.
+#: While the disk is full, deletions must not wait; deleted topics are kept only as long as the shortest history.
 _CLEAN_FULL_EVERY_S: Final = 5.0
 _BURY_FULL_AFTER_MS: Final = 60_000
 _PRODUCER_FILES: Final = 20
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundMaintenance:
-    """Each duty is a method that does one pass over one table; `run_once` does all that is due."""
+    """The owner's maintenance. Each duty is a method, a pass over one table; `run_once` does all that are due."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class BackgroundMaintenance:
         self._cleaned: dict[str, tuple[float, int]] = {}
         self._forgot = float("-inf")
         self._with_orphans: set[str] = set()
-        #: what others have to do now and then
+        #: periodic tasks of other parts
         self.extra_tasks: list[Callable[[], None]] = []
-        #: the producers that something open is named after
+        #: producers whose transactional id has an open transaction
         self.active_transactional_ids: Callable[[], Iterable[str]] = tuple
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lakelog-upkeep", daemon=True)
 
     def start(self, with_orphans: set[str]) -> None:
-        """`with_orphans`: the topics that an earlier owner was writing to when it ended."""
+        """Start the thread. `with_orphans`: the topics that an earlier owner was writing to when it ended."""
         self._with_orphans = set(with_orphans)
         self._thread.start()
 
@@ -103,7 +103,7 @@ class BackgroundMaintenance:
             run.failed = not self._pass()
 
     def _pass(self) -> bool:
-        """Everything once; False where something could not be done."""
+        """Do everything once; False if something could not be done."""
         complete = self._look_for_newcomers()
         if isinstance(self._writer.fatal, NotOwner):
             return complete
@@ -123,7 +123,7 @@ class BackgroundMaintenance:
     def _try(self, what: Callable[[], None]) -> bool:
         try:
             what()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the tables
+        except Exception as error:  # noqa: BLE001 - no error may stop the upkeep of the tables
             self._complaints.say("what is done besides", error)
             return False
         return True
@@ -133,7 +133,7 @@ class BackgroundMaintenance:
             self._care_for(live)
         except NotOwner as error:
             self.lose_ownership(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the upkeep of the other tables
+        except Exception as error:  # noqa: BLE001 - no error may stop the upkeep of the other tables
             if isinstance(error, TopicClosed) and live.table.stopped is not None:
                 live.close(live.closed or live.table.stopped)
             self._complaints.say(live.name, error)
@@ -148,7 +148,7 @@ class BackgroundMaintenance:
             return self._fold(live)
 
     def keep_up(self, live: TopicState) -> None:
-        """After each commit of ours: however fast they follow each other, files come no faster than they are folded."""
+        """Run after each own commit, so that files come no faster than they are folded, at any rate of commits."""
         self.shorten_tail(live)
         if self._has_many_files(live) and not self._writer.room.full:
             with live.folding:
@@ -187,13 +187,13 @@ class BackgroundMaintenance:
         return folded
 
     def shorten_tail(self, live: TopicState) -> None:
-        """After each commit of ours: however fast they follow each other, readers have a hundred to replay at most."""
+        """Run after each own commit, so that readers replay at most a hundred commits, at any rate of commits."""
         if is_tail_long(live.table):
             with self.jobs.run("checkpoint"):
                 write_checkpoint(live.table, self._at)
 
     def retain(self, live: TopicState, now_ms: int) -> list[RetentionPlan]:
-        """Apply the topic's limits: the log start moves first, then whole files leave."""
+        """Apply the topic's limits: first the log start moves, then whole files leave the table."""
         with self.jobs.run("retention"):
             return self._retain(live, now_ms)
 
@@ -203,7 +203,7 @@ class BackgroundMaintenance:
         if not live.config.deletes:
             return plans
         for index, tail in enumerate(live.tails):
-            tabled = tail.table_offset  # before the files: what is committed meanwhile must not be taken for removed
+            tabled = tail.table_offset  # read before the files: what is committed meanwhile must not count as removed
             files = live.table.snapshot.files(index)
             plan = plan_retention(
                 files,
@@ -229,7 +229,7 @@ class BackgroundMaintenance:
             self.run_once()
 
     def _look_for_newcomers(self) -> bool:
-        """An owner who writes nothing is to learn it, too, or he would show for ever what was there at his time."""
+        """Detect a takeover even while idle; otherwise this process serves stale data indefinitely."""
         try:
             if not isinstance(self._writer.fatal, NotOwner) and self._is_replaced():
                 self.lose_ownership(NotOwner(f"there is a later epoch than {self._epoch}"))
@@ -242,7 +242,7 @@ class BackgroundMaintenance:
         try:
             copied = copy_forward(self._journal, self._writer, self._catalog.lives())
         except (LakelogError, OSError) as error:
-            # of a journal in a bucket a newcomer may have released what he brought to the tables
+            # A journal in a bucket: a new owner may have released segments whose rows it brought to the tables.
             _log.warning("the journal cannot be shortened: %s", error)
             return False
         if copied:
@@ -261,7 +261,7 @@ class BackgroundMaintenance:
         if now - live.last_follow >= FOLLOW_EVERY_S:
             self._catalog.follow(live)
         if not live.owned:
-            if self._writer.room.full:  # which is of a directory: there is no former owner
+            if self._writer.room.full:  # only a root in a directory can be full: there is no former owner to wait for
                 self._clean(live, now)
             return
         if live.name in self._with_orphans and not live.recovered_left:
@@ -281,14 +281,14 @@ class BackgroundMaintenance:
                 clean_history(live, self._clock_ms(), self._at)
 
     def _is_clean_up_due(self, live: TopicState, now: float) -> bool:
-        """Also when a tenth of the history came since: what a fast table keeps must not depend on its pace."""
+        """True also after a tenth of `history.commits`: what a fast table keeps must not depend on its commit rate."""
         at, version = self._cleaned.get(live.name, (float("-inf"), -1))
         fresh = live.table.snapshot.version - version
         every = _CLEAN_FULL_EVERY_S if self._writer.room.full else CLEAN_EVERY_S
         return now - at >= every or fresh >= live.config.history_commits // _CLEANED_A_HISTORY
 
     def _forget_silent_producers(self, now: float) -> None:
-        """Also where nobody wrote to their table since the start: who is forgotten depends on the time alone."""
+        """Expire idle producers, even without a write to their table since the start: only the time counts."""
         if now - self._forgot < min(CLEAN_EVERY_S, self._producer_expiration_ms / 1000):
             return
         self._forgot = now
@@ -307,7 +307,7 @@ class BackgroundMaintenance:
         return _BURY_FULL_AFTER_MS if self._writer.room.full else INT64_MAX
 
     def _fold_producers(self, live: TopicState) -> int:
-        """One file of what is still remembered, in place of many."""
+        """Replace many files by one with the producers that are still remembered."""
         files = list(live.table.snapshot.files(-1))
         if len(files) <= _PRODUCER_FILES:
             return 0
@@ -324,7 +324,7 @@ class BackgroundMaintenance:
         self._put_in_place(live, files, pa.Table.from_batches([batch]))
 
     def _compact_ledger(self, live: TopicState, rows: LedgerRows) -> int:
-        """The latest row of each key, in place of all that were said since."""
+        """Replace files by one with the latest row of each key."""
         plan = plan_ledger_compaction(live.table.snapshot.files(-1))
         if plan is None:
             return 0
@@ -338,7 +338,7 @@ class BackgroundMaintenance:
         self._at("fold.committed")
 
     def _bury_unopened(self) -> None:
-        """Topics that were deleted in an earlier life, and that nobody asked for in this one."""
+        """Remove the tables of topics that an earlier process deleted and that this one never opened."""
         for name in self._catalog.unopened():
             try:
                 self._catalog.bury(name, self._clock_ms(), self._bury_after_ms)

@@ -22,10 +22,10 @@ def delete_records(
     bring_up: Callable[[TopicState], None],
     clock_ms: Callable[[], int],
 ) -> DeleteRecordsPlan:
-    """Bring the table to the offset, move the log start, then remove whole files and cut the one in between.
+    """Bring the table up to the offset, move the log start, then remove whole files and cut the one across it.
 
-    Each step stands for itself: a crash after the first leaves files below the log start, which retention removes.
-    What lies below the log start already is gone: to ask for it once more changes nothing.
+    Each step is complete by itself: a crash in between leaves files below the log start, which retention removes.
+    An offset below the log start changes nothing: its records are already gone.
     """
     tail = live.tails[partition]
     wanted = tail.high_watermark if before_offset == HIGH_WATERMARK else before_offset

@@ -1,6 +1,6 @@
-"""What the upkeep says of tables that it cannot care for: once, and again while that goes on, but not at every pass.
+"""Throttles log messages about tables whose upkeep fails: the first is logged, repeats only once a minute.
 
-A damaged table would fill the log with a line a second else, and hide what else there is to read.
+Otherwise a damaged table would write a line a second, and hide all other lines of the log.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _log = logging.getLogger("delta_log.maintenance.background")
 
 
 class ErrorThrottle:
-    """Of one log. For the one thread that does its upkeep."""
+    """The throttle of one root's upkeep. Only for the upkeep thread."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
-        #: of each table that is in trouble: which, and when that was said
+        #: for each failing table: the last logged error and its time
         self._said: dict[str, tuple[str, float]] = {}
 
     def settle(self, table: str) -> None:
-        """It was cared for: the next trouble is news."""
+        """Note a success: the next error is logged at once."""
         self._said.pop(table, None)
 
     def say(self, table: str, error: Exception) -> None:

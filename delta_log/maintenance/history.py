@@ -1,7 +1,7 @@
-"""What keeps a table quick to open: checkpoints, a short log, and no files that nobody can reach any more.
+"""Keeps a table quick to open: checkpoints, a short log, and no unreachable files.
 
-History is kept for `history.ms` or the newest `history.commits`, whichever is shorter: so far back time travel
-reaches, and so late a Delta stream may come.
+History is kept for `history.ms` or the newest `history.commits`, whichever is shorter: that limits time travel, and how
+far a Delta stream may fall behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.topics.topic_state import TopicState
 
 CHECKPOINT_EVERY: Final = 100
-#: A base offset, then the epoch of who wrote it; a job's name stands where an epoch would.
+#: A base offset, then the epoch of the owner that wrote the file; files of jobs have a name in place of the epoch.
 OWNERS_FILE: Final = re.compile(r"\d{20}-(?P<epoch>\d+)-.+\.parquet")
 
 
@@ -27,7 +27,7 @@ def is_checkpoint_due(table: Table) -> bool:
 
 
 def is_tail_long(table: Table) -> bool:
-    """The owner does not wait until it is due: a few commits more are made while a checkpoint is written."""
+    """Tell the owner to write a checkpoint early: while it is written, a few more commits are made."""
     return table.snapshot.version - table.checkpoint_version >= CHECKPOINT_EVERY - CHECKPOINT_EVERY // 10
 
 
@@ -45,7 +45,7 @@ def clean_history(live: TopicState, now_ms: int, probe: Probe = no_probe) -> int
 
 
 def _delete_removed(table: Table, before_ms: int, before_version: int, delayed_ms: int) -> int:
-    """Tombstoned files beyond the history leave the store, then the snapshot's memory of them."""
+    """Delete tombstoned files beyond the history from the store, then from the snapshot."""
     with table.lock:
         due = removed_beyond(table.snapshot, before_ms, before_version, delayed_ms)
     for path in due:
@@ -65,7 +65,7 @@ def removed_beyond(snapshot: Snapshot, before_ms: int, before_version: int, dela
 
 
 def _shorten_log(table: Table, before_ms: int, before_version: int, probe: Probe) -> int:
-    """The oldest goes first, as a listing has it: a death on the way leaves a log without a gap."""
+    """Delete the oldest entries first, in listing order, so that a crash in between leaves a log without a gap."""
     doomed = entries_beyond(table, before_ms, before_version)
     for path in doomed:
         table.store.delete(table.path(path))
@@ -74,9 +74,9 @@ def _shorten_log(table: Table, before_ms: int, before_version: int, probe: Probe
 
 
 def entries_beyond(table: Table, before_ms: int, before_version: int) -> list[str]:
-    """What of the log lies before the newest checkpoint at or beyond the history's begin.
+    """Log entries before the newest checkpoint that still covers the whole history.
 
-    Whatever is filed under a version's number: entries, checkpoints, other writers' checksums.
+    Includes every file named by a version: entries, checkpoints, other writers' checksums.
     """
     horizon, checkpoints, numbered = before_version, list[int](), list[tuple[int, str]]()
     for entry in yield_gil(table.store.list(table.path("_delta_log"))):
@@ -93,10 +93,10 @@ def entries_beyond(table: Table, before_ms: int, before_version: int) -> list[st
 
 
 def delete_orphans(live: TopicState, epoch: int) -> list[str]:
-    """Delete data files of earlier owners that no commit names: what a crash left between file and commit.
+    """Delete data files of earlier owners that no commit names: left by a crash between writing a file and its commit.
 
-    Safe once the table is ours: an earlier owner's commit can no longer succeed, and a file of a job or of ours is
-    told by its name and left alone.
+    Safe once this process owns the table: an earlier owner's commit can no longer succeed, and files of jobs and of
+    this owner are recognized by their names and left alone.
     """
     table = live.table
     deleted: list[str] = []
@@ -110,7 +110,7 @@ def delete_orphans(live: TopicState, epoch: int) -> list[str]:
 
 
 def _data_files(live: TopicState) -> Iterator[tuple[str, str]]:
-    """Path and name of what lies where data files do: with the partitions, or right in a table of the server's own."""
+    """Paths and names of data files: in the folders of partitions, or directly in the folder of an internal table."""
     table = live.table
     for entry in table.store.list(table.directory):
         if live.internal and not entry.is_directory:

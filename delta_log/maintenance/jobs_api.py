@@ -1,11 +1,11 @@
-"""The door for jobs: a root's tables beside the process that owns the root, or without one.
+"""The API for jobs: maintains a root's tables beside the process that owns the root, or without one.
 
-    with no lock and no epoch, three kinds of change, each alone in its commit:
-    log starts move · files leave · files stand for others with the same rows
+    without lock and epoch, three kinds of change, each in a commit of its own:
+    log starts move · files leave · files replace others with the same rows
 
-Whatever else a table gets is the owner's. A plan is made of the newest snapshot and committed against the one that is
-the newest then: what changed meanwhile outdates it or leaves less to do, so every step may be repeated, by anybody.
-As it is all that jobs can do with a table, it is long.
+All other changes are made by the owner. A plan is made from the newest snapshot and committed against the snapshot that
+is the newest by then: changes in between outdate the plan or leave less to do, so any process may repeat every step.
+The module is long because it has all that jobs can do with a table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ORPHAN_AFTER_MS: Final = 2 * COMMIT_WITHIN_MS
 
 @dataclass(frozen=True, slots=True)
 class StaleFile:
-    """It left the table so long ago that nobody reads it any more."""
+    """A file that may be deleted: no reader can need it any more."""
 
     path: str
     size: int
@@ -53,7 +53,7 @@ class StaleFile:
 
 @dataclass(frozen=True, slots=True)
 class VacuumPlan:
-    """What the background of a server would do: a checkpoint, and files and log entries to delete."""
+    """The clean-up that a server's background would do: a checkpoint, and files and log entries to delete."""
 
     checkpoint: bool
     files: tuple[StaleFile, ...]
@@ -61,7 +61,7 @@ class VacuumPlan:
 
 
 class ReportProgress(Protocol):
-    """Whoever wants to know of each step what was done by it, as soon as it is done."""
+    """Callback that gets the counts of each step as soon as the step is done."""
 
     def __call__(self, **more: int) -> object: ...
 
@@ -70,7 +70,7 @@ def _nobody(**_: int) -> None: ...
 
 
 class RetentionLook(NamedTuple):
-    """Topics to look through for what retention has to do, by whoever reaches the root."""
+    """Topics to check for due retention, on any worker that reaches the root."""
 
     root: str | Root
     topics: tuple[str, ...]
@@ -78,7 +78,7 @@ class RetentionLook(NamedTuple):
 
 
 def find_due(look: RetentionLook) -> list[str]:
-    """Those on which there is something to do, or something wrong."""
+    """The topics for which retention has work to do, or that cannot be read."""
     maintenance = Maintenance.open(look.root)
     due: list[str] = []
     for name in look.topics:
@@ -92,7 +92,7 @@ def find_due(look: RetentionLook) -> list[str]:
 
 
 class Maintenance:
-    """A root, for those who keep its tables in shape without owning it."""
+    """Maintenance of a root's tables without owning the root."""
 
     def __init__(self, root: Root, catalog: Catalog, clock_ms: Callable[[], int], probe: Probe) -> None:
         self._root = root
@@ -109,7 +109,7 @@ class Maintenance:
         probe: Probe = no_probe,
         store_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Look at a root as its newest owner does: with the same defaults of topic settings. Takes no lock."""
+        """Open a root with its newest owner's defaults of topic settings. Takes no lock."""
         place = as_root(root, probe=probe, store_options=store_options)
         open_root(place, create=False)
         defaults = read_topic_defaults(place.store)
@@ -121,17 +121,17 @@ class Maintenance:
         return self._root.store.location
 
     def topics(self) -> list[str]:
-        """The topics there are, those that are closed among them."""
+        """Names of all topics, including closed ones."""
         return self._catalog.names()
 
     def names_without_log(self) -> list[str]:
-        """Where files of topics are, and nothing says of which."""
+        """Names of topic folders that have files but no table log."""
         return names_without_log(self._root.store, self._catalog)
 
     def agreed_now(self, *, only_to_look: bool = False) -> int:
-        """What time it is, if this host and the store agree on it: of the two, the one by which less is old.
+        """The present time, if this host and the store agree on it: the earlier of the two, by which less is expired.
 
-        A store says it of what is written. Where nothing may be, this host's will do for who has only come to look.
+        A store tells its time by a write. If writes are refused, this host's time is enough with `only_to_look`.
         """
         host_ms = self._clock_ms()
         try:
@@ -145,9 +145,9 @@ class Maintenance:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Keep owners out meanwhile; RootInUse where one is in. What the journal holds waits for the next of them.
+        """Lock owners out; RootInUse if there is one. Records that are only in the journal wait for the next owner.
 
-        NotAvailable where nobody can be kept out.
+        NotAvailable if the root has no lock.
         """
         if not self._root.locks:
             raise NotAvailable(f"nobody can be kept out of {self.location}: its server does this while it runs")
@@ -158,7 +158,7 @@ class Maintenance:
             self._root.let_go()
 
     def topic(self, name: str) -> TopicMaintenance:
-        """A topic with its newest state; UnknownTopic or TopicClosed where there is none to work on."""
+        """A topic with its newest state; UnknownTopic or TopicClosed if it cannot be maintained."""
         live = self._catalog.live(name)
         self._catalog.follow(live)
         ground = TopicJobContext(self.location, self._catalog, self._catalog.live(name), self._clock_ms, self._at)
@@ -166,7 +166,7 @@ class Maintenance:
 
 
 class TopicMaintenance:
-    """One topic's table. For one thread."""
+    """Maintenance of a topic's table. For one thread."""
 
     def __init__(self, ground: TopicJobContext) -> None:
         self.ground = ground
@@ -193,7 +193,7 @@ class TopicMaintenance:
         return self._table.snapshot.file_count
 
     def plan_retention(self, now_ms: int) -> list[RetentionPlan]:
-        """What each partition is to lose. A topic that only compacts loses what was deleted by request, alone."""
+        """Plan what each partition loses. A topic that only compacts loses only records deleted by request."""
         config, snapshot = self.config, self._table.snapshot
         self._planned_by = config
         plans = (
@@ -211,9 +211,9 @@ class TopicMaintenance:
         return [plan for plan in plans if plan is not None]
 
     def retain(self, plans: Sequence[RetentionPlan], told: ReportProgress = _nobody) -> list[DataFile]:
-        """First the log starts move, then the files leave; returns those that it was this call that took out.
+        """Move the log starts, then remove the files; returns the files that this call removed.
 
-        PlanOutdated, and nothing is done, where by then the topic is to keep something else than when it was planned.
+        PlanOutdated, and nothing is done, if the topic's retention settings have changed since the plan.
         """
         starts = {plan.partition: plan.new_log_start for plan in plans}
         move_log_starts(self._table, self._live.id, starts, self._clock_ms, self._check_limits)
@@ -226,10 +226,10 @@ class TopicMaintenance:
         return gone
 
     def plan_sweep(self, now_ms: int) -> list[StaleFile]:
-        """What lies there for nobody.
+        """Find files that can be deleted.
 
-        Files that left the table before its history begins, and `file.delete.delay.ms` ago; and files that a job wrote
-        and did not come to commit.
+        These are files that left the table before its history begins and at least `file.delete.delay.ms` ago, and files
+        that a job wrote but never committed.
         """
         snapshot, config = self._table.snapshot, self.config
         before_version = snapshot.version - config.history_commits
@@ -243,13 +243,13 @@ class TopicMaintenance:
         ]
 
     def orphans(self, now_ms: int) -> list[StaleFile]:
-        """Files that no commit names and nobody can be about to commit."""
+        """Files that no commit names and that are too old for a commit under way."""
         return [
             StaleFile(path, entry.size) for path, entry in self._data_files() if self._is_orphan(path, entry, now_ms)
         ]
 
     def sweep(self, files: Sequence[StaleFile], told: ReportProgress = _nobody) -> None:
-        """Delete their bytes; what somebody else deleted meanwhile is no error."""
+        """Delete files from the store; a file that is already gone is no error."""
         for file in files:
             self._table.store.delete(self._table.path(file.path))
             told(files_deleted=1, bytes_deleted=file.size)
@@ -260,11 +260,11 @@ class TopicMaintenance:
         return is_checkpoint_due(self._table)
 
     def write_checkpoint(self) -> int:
-        """For whoever holds the root: what names the newest checkpoint must never go back. Returns its version."""
+        """Write a checkpoint; returns its version. The root must be held: the newest checkpoint must never go back."""
         return write_checkpoint(self._table, self._at)
 
     def plan_vacuum(self, now_ms: int) -> VacuumPlan:
-        """For whoever holds the root: then all that is old and that no commit names is nobody's."""
+        """Plan a vacuum. The root must be held: then all old files that no commit names are orphans."""
         snapshot, config = self._table.snapshot, self.config
         before_version = snapshot.version - config.history_commits
         files = dict.fromkeys([*self.plan_sweep(now_ms), *self.orphans(now_ms)])
@@ -272,7 +272,7 @@ class TopicMaintenance:
         return VacuumPlan(self.is_checkpoint_due, tuple(files), tuple(entries))
 
     def vacuum(self, plan: VacuumPlan, told: ReportProgress = _nobody) -> None:
-        """The oldest log entry goes first: a death on the way leaves a log without a gap."""
+        """Carry out a vacuum. The oldest log entry goes first, so that a crash leaves a log without a gap."""
         if plan.checkpoint:
             self.write_checkpoint()
             told(checkpoints=1)
@@ -283,7 +283,7 @@ class TopicMaintenance:
             self._at("vacuum.entry_deleted")
 
     def plan_compaction(self, now_ms: int, min_age_ms: int) -> list[Bin]:
-        """What is to become one file; the live edge and what retention is about to take are left alone."""
+        """Plan merges; the live edge and files below the log start are left alone."""
         config, snapshot = self.config, self._table.snapshot
         bins: list[Bin] = []
         for index in range(self._live.partitions):
@@ -299,12 +299,12 @@ class TopicMaintenance:
         return bins
 
     def order(self, bin_: Bin) -> MergeOrder:
-        """What whoever merges the files of a bin must know; each order makes a file of another name."""
+        """The order that a worker needs to merge a bin; each order names a different file."""
         path = f"partition={bin_.partition}/{bin_.base_offset:020d}-{rewritten_name(None)}.parquet"
         return MergeOrder(self.ground.location, self._table.directory, bin_, path, self.config.parquet_codec)
 
     def check_chains(self) -> list[Finding]:
-        """What is wrong with the files as the table's log tells of them, without a look at any."""
+        """Find defects in the files as the table's log lists them, without reading a file."""
         snapshot = self._table.snapshot
         return [
             finding
@@ -321,28 +321,28 @@ class TopicMaintenance:
         ]
 
     def plan_audit(self, most_bytes: int, most_files: int) -> list[AuditOrder]:
-        """All files, some at a time."""
+        """Split all files into audit orders of limited size."""
         snapshot, place = self._table.snapshot, (self.ground.location, self._table.directory)
         limits = {"most_bytes": most_bytes, "most_files": most_files}
         lost = read_lost(snapshot.configuration)
         return list(plan_audit_orders(*place, snapshot.all_files(), clean=snapshot.clean, lost=lost, **limits))
 
     def still_missing(self, answer: AuditAnswer) -> list[Finding]:
-        """Of the files that were not there, those that the newest table names."""
+        """Findings for the missing files that the newest table still names."""
         if answer.missing:
             self.ground.follow()
         return [Finding(path, "it is missing") for path in answer.missing if self._table.snapshot.has_file(path)]
 
     def is_current(self, bin_: Bin) -> bool:
-        """Whether all its files are in the newest table."""
+        """True if all files of the bin are in the newest table."""
         snapshot = self.ground.follow()
         return all(snapshot.has_file(file.path) for file in bin_.inputs)
 
     def settle(self, answer: MergeAnswer) -> int:
-        """Commit that the new file stands for the old ones; returns the version.
+        """Commit the replacement of the old files by the new one; returns the version.
 
-        PlanOutdated where somebody was faster with one of them; the new file is gone then. Corruption where a file of
-        the newest table is missing or damaged.
+        PlanOutdated if another process changed one of them first; the new file is deleted then. Corruption if a file
+        of the newest table is missing or damaged.
         """
         bin_, file = answer.order.bin, answer.file
         try:
@@ -382,5 +382,5 @@ class TopicMaintenance:
 
 
 def _limits_of(config: TopicConfig) -> tuple[object, ...]:
-    """What retention goes by."""
+    """The settings that retention depends on."""
     return config.deletes, config.retention_ms, config.retention_bytes, config.segment_ms

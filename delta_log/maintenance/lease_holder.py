@@ -1,6 +1,6 @@
-"""The leases of a root, as one holder takes, renews and gives them up: `leases/<name>/<number>.json`.
+"""Takes, renews and releases the leases of a root: `leases/<name>/<number>.json`.
 
-Errors are those of the store. It must not know what is done under a lease.
+Errors are those of the store. It must not know which work a lease covers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEASES: Final = "leases"
 
 
 class Leases:
-    """`holder` is another one for each process that takes leases, also on one host."""
+    """The leases of a root for one holder. `holder` must be unique to a process, also on one host."""
 
     def __init__(self, store: Store, holder: str) -> None:
         self._store = store
@@ -28,13 +28,13 @@ class Leases:
 
     @classmethod
     def open(cls, place: str | Path | Root, holder: str) -> Self:
-        """NotARoot where there is none: a lease makes no root."""
+        """Open the leases of a root; NotARoot if there is none, because a lease does not create a root."""
         root = as_root(place)
         open_root(root, create=False)
         return cls(root.store, holder)
 
     def take(self, name: str, for_ms: int) -> Grip | Lease:
-        """The lease is ours for so long, or it is the one that is returned."""
+        """Take the lease for `for_ms`, or return the present holder's."""
         while True:
             number = max(_numbers(self._store, name), default=0)
             now_ms = self._store.now_ms()
@@ -46,7 +46,7 @@ class Leases:
                 return grip
 
     def sweep(self) -> list[str]:
-        """Delete the leases of names that nobody has taken for long; returns the names."""
+        """Delete the leases of names that have long been unused; returns the names."""
         now_ms = self._store.now_ms()
         gone: list[str] = []
         for directory in self._store.list(LEASES):
@@ -60,7 +60,7 @@ class Leases:
 
 
 class Grip:
-    """A lease that we took."""
+    """A lease held by this process."""
 
     def __init__(self, store: Store, name: str, number: int, holder: str) -> None:
         self._store = store
@@ -69,7 +69,7 @@ class Grip:
         self._holder = holder
 
     def put_first(self, now_ms: int, for_ms: int) -> bool:
-        """Whether the number is ours, and counts."""
+        """Create the lease's file; True if this holder got the number and it is the highest."""
         path = _path(self._name, self._number)
         if not self._store.create(path, self._lease(now_ms, for_ms)):
             return False
@@ -82,7 +82,7 @@ class Grip:
         return True
 
     def renew(self, for_ms: int) -> bool:
-        """From now on for so long; False where somebody took over meanwhile."""
+        """Extend the lease to `for_ms` from now; False if another holder took over."""
         there = _numbers(self._store, self._name)
         newest = _read(self._store, self._name, self._number)
         if not check_won(self._number, there) or newest is None or newest.holder != self._holder:
@@ -91,7 +91,7 @@ class Grip:
         return True
 
     def give_up(self) -> None:
-        """The next one may have it at once. The number stays taken, so that numbers only rise."""
+        """Release the lease at once. The number stays taken, so that numbers only rise."""
         self.renew(0)
 
     def _lease(self, now_ms: int, for_ms: int) -> bytes:
@@ -104,7 +104,7 @@ def _numbers(store: Store, name: str) -> list[int]:
 
 
 def _read(store: Store, name: str, number: int) -> Lease | None:
-    """None where it is not there, or nothing that we understand: then it binds nobody."""
+    """Read a lease; None if it is missing or unreadable: then it does not count as held."""
     try:
         return msgspec.json.decode(store.read(_path(name, number)), type=Lease)
     except (FileNotFoundError, msgspec.DecodeError):

@@ -1,6 +1,6 @@
-"""Files of which no log says to which table they belong: it was lost, or not all of a deleted topic went.
+"""Files without a table log: the log was lost, or a deleted topic was not removed completely.
 
-Of a topic that was never made a crash leaves none.
+A crash before a topic was created leaves no such files.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ def has_files(store: Store, directory: str) -> bool:
 
 
 def names_without_log(store: Store, catalog: Catalog) -> list[str]:
-    """Of those that are a topic's, if there is one."""
+    """Names of topic folders that have files but no table log."""
     names = [entry.name for entry in store.list(TOPICS) if entry.is_directory]
     return [name for name in names if has_files(store, f"{TOPICS}/{name}") and not _has_log(catalog, name)]
 
 
 def _has_log(catalog: Catalog, name: str) -> bool:
-    """One that cannot be read is one."""
+    """Check for a log. An unreadable log counts as one."""
     try:
         return catalog.find(name) is not None
     except LakelogError:

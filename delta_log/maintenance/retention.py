@@ -1,17 +1,17 @@
-"""What leaves a partition: by age, by size, and because somebody deleted records.
+"""Plans which files leave a partition: by age, by size, and by requests to delete records.
 
     removed = a prefix of the live files, whole files only: each, as long as it is
               wholly below the log start, or
               by time  : of an age > retention.ms, or
-              by bytes : not needed to have retention.bytes left
+              by bytes : not needed to keep retention.bytes
     age     = now - min(newest timestamp, newest commit time)
 
-Both clocks count, because either may lie. A timestamp in the future would keep its file for ever: the commit
-time ends that. An old timestamp among new ones must not pull young records out: the newest speaks for all.
-Records that are all old when they arrive leave at once, as in Kafka. A young file keeps all files behind it:
-nothing vanishes from the middle of a log.
+Both clocks count, because either may be wrong. A timestamp in the future would keep its file for ever: the commit
+time prevents that. An old timestamp among new ones must not remove young records: the newest counts for all.
+Records that are all old on arrival leave at once, as in Kafka. A young file keeps all later files:
+nothing leaves from the middle of a log.
 
-It knows the live files of one partition, as values; it must not know where they are or who removes them.
+It knows the live files of one partition, as values; it must not know where they are or which process removes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HIGH_WATERMARK = -1  # as in Kafka's DeleteRecords: everything there is now
 
 
 class Removal(NamedTuple):
-    """A file that goes, and why."""
+    """A file to remove, with the reason."""
 
     file: DataFile
     why: Why
@@ -69,7 +69,7 @@ class RetentionPlan:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsPlan:
-    """A log start that moves by request; `rewrite` is the file it cuts, whose rows below it are to go."""
+    """A log start that moves by request; `rewrite` is the file that it cuts, which loses its rows below it."""
 
     partition: int
     remove: tuple[DataFile, ...]
@@ -87,7 +87,7 @@ class DeleteRecordsPlan:
 
 
 class OutsideLog(NamedTuple):
-    """The asked offset is none of log start to end; the caller answers with the valid range."""
+    """The requested offset is outside log start to end; the caller answers with the valid range."""
 
     before_offset: int
     log_start: int
@@ -95,10 +95,10 @@ class OutsideLog(NamedTuple):
 
 
 class Overdue(NamedTuple):
-    """How far a partition is past its retention: zero, or retention does not run as it should.
+    """Data of a partition that is past its retention: zero unless retention fails to run.
 
-    `age_ms` is for how long a file is there that should be gone: past retention.ms, or since the commit by which
-    there were retention.bytes without it.
+    `age_ms` is how long the oldest file should have been gone: past retention.ms, or since the commit after which
+    retention.bytes were there without it.
     """
 
     size: int
@@ -115,10 +115,10 @@ def plan_retention(
     segment_ms: int,
     now_ms: int,
 ) -> RetentionPlan | None:
-    """What to remove of one partition's files, given in offset order; None when nothing is due.
+    """Plan removals from one partition's files, given in offset order; None if nothing is due.
 
     A limit of None keeps for ever. A partition may become empty: its log start is then `end`. The log start
-    never moves back, and it moves only when a limit, not an earlier deletion, removed something.
+    never moves back, and it moves only if a limit removes something, not an earlier deletion.
     """
     check_in_order(files)
     check_limits(retention_ms=retention_ms, retention_bytes=retention_bytes)
@@ -174,7 +174,7 @@ def measure_overdue(
     segment_ms: int,
     now_ms: int,
 ) -> Overdue:
-    """For metrics: what a plan would remove. It looks at few files more than are overdue, as all topics are asked.
+    """Measure, for metrics, what a plan would remove. Reads few files beyond the overdue ones: it runs for all topics.
 
     Files leave from the oldest end, so none is overdue for longer than the first.
     """
@@ -197,24 +197,24 @@ def measure_overdue(
 
 
 def newest_commits(files: Sequence[DataFile], *, segment_ms: int) -> list[int]:
-    """When the newest content of each file was committed.
+    """Commit time of each file's newest content, estimated.
 
-    `modified_ms` tells of the *oldest* content: after a fold it says nothing of the newest, and taken for the
-    age of all it would remove young records. The newest timestamp tells it instead, between the two certain
-    bounds: not before the oldest content, and not after the next file's (commits are in order of offsets) nor
-    more than `segment_ms` later (no file holds more).
+    `modified_ms` is the commit time of the *oldest* content: after a fold it does not give the newest, and as the
+    age of all content it would remove young records. The newest timestamp is used instead, within certain
+    bounds: not before the oldest content, not after the next file's (commits are in order of offsets), and not
+    more than `segment_ms` later (no file spans more).
     """
     return [_newest_commit(file, next_, segment_ms) for file, next_ in zip_longest(files, files[1:])]
 
 
 def file_ages(files: Sequence[DataFile], *, segment_ms: int, now_ms: int) -> list[int]:
-    """The age of each file's youngest record; the head of this page has the law."""
+    """The age of each file's youngest record, by the rule in the module's docstring."""
     commits = newest_commits(files, segment_ms=segment_ms)
     return [now_ms - min(file.max_timestamp_ms, at) for file, at in zip(files, commits, strict=True)]
 
 
 def check_in_order(files: Sequence[DataFile]) -> None:
-    """All planners rely on it: one partition, in order of offsets, no overlap."""
+    """Check what all planners rely on: one partition, in order of offsets, no overlap."""
     for before, after in pairwise(files):
         if before.partition != after.partition:
             raise ValueError(f"files of partitions {before.partition} and {after.partition} in one plan")
@@ -223,7 +223,7 @@ def check_in_order(files: Sequence[DataFile]) -> None:
 
 
 def check_limits(**limits: int | None) -> None:
-    """Kafka spells "no limit" as -1; taken for a number here, it would remove everything."""
+    """Refuse negative limits: Kafka writes "no limit" as -1, which as a number here would remove everything."""
     for name, limit in limits.items():
         if limit is not None and limit < 0:
             raise ValueError(f"{name}={limit} is no limit: pass None for none")
@@ -234,7 +234,7 @@ def _commit_of(files: Sequence[DataFile], i: int, segment_ms: int) -> int:
 
 
 def _enough_since(files: Sequence[DataFile], i: int, retention_bytes: int, segment_ms: int) -> int:
-    """When the files behind this one first had as much as is to be kept."""
+    """Time of the commit after which the files behind this one had `retention_bytes`."""
     behind, enough = 0, i
     while behind < retention_bytes:
         enough += 1

@@ -1,6 +1,6 @@
-"""Topics whose retention does not run: how much of them should be gone, and a warning when that goes on for a day.
+"""Detects topics whose retention does not run: measures overdue data, and warns once it is a day overdue.
 
-Nobody but a job removes what is too old, so a log whose jobs stand still grows without a sign of it anywhere else.
+Only a job removes what is too old, so if jobs stand still a log grows without any other sign.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delta_log.topics.partition_state import PartitionState
 from delta_log.topics.topic_state import TopicState
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
-#: A warning an hour is seen; while there is none, a look a minute costs nothing.
+#: A warning an hour is enough to be noticed; without one, a check a minute costs nothing.
 WARN_EVERY_MS: Final = 60 * 60 * 1000
 LOOK_EVERY_MS: Final = 60 * 1000
 _NAMED: Final = 5
@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 class OverdueWatch:
-    """Says once an hour which topics are a day overdue."""
+    """Warns once an hour about topics that are a day overdue."""
 
     def __init__(self) -> None:
         self._due_ms: int | None = None
 
     def look(self, lives: Iterable[TopicState], now_ms: int) -> None:
-        """One look at all topics, if it is time for one. A clock that was set back does not put it off."""
+        """Check all topics if a check is due. A clock that was set back does not delay it."""
         if self._due_ms is not None and self._due_ms - WARN_EVERY_MS <= now_ms < self._due_ms:
             return
         late = {live.name: load_overdue(live, now_ms) for live in lives if live.closed is None and not live.deleted}
@@ -39,14 +39,14 @@ class OverdueWatch:
 
 
 def describe_overdue(late: Mapping[str, Overdue]) -> str:
-    """The worst of them, with how much should be gone and for how long."""
+    """Text about the worst topics: how much should be gone, and for how long."""
     worst = sorted(late, key=lambda name: (-late[name].age_ms, name))
     said = [f"{name} ({late[name].size} bytes, {late[name].age_ms / DAY_MS:.1f} days)" for name in worst[:_NAMED]]
     return ", ".join(said) + (" and others" if len(worst) > _NAMED else "") + "; nobody runs the retention job"
 
 
 def load_overdue(live: TopicState, now_ms: int) -> Overdue:
-    """Of all partitions: the sum of the bytes, the oldest age."""
+    """Overdue data of a topic: the sum of its partitions' bytes, and the highest age."""
     if not live.config.deletes or not live.rows.partitioned:
         return Overdue(0, 0)
     try:

@@ -1,4 +1,4 @@
-"""Deleting a topic: decided in the journal, carried out in the table, however often that must be tried."""
+"""Deletes a topic: decided in the journal, carried out in the table, and retried until it succeeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def decide_deletion(writer: Writer, live: TopicState, now_ms: int) -> None:
-    """From here on the topic is gone, whatever happens."""
+    """Journal the decision: once that is durable, the topic is gone, even after a crash."""
 
     def decide() -> None:
         writer.journal_decision(live, {"delete": True}, now_ms)
@@ -26,7 +26,7 @@ def decide_deletion(writer: Writer, live: TopicState, now_ms: int) -> None:
 
 
 def carry_out_deletion(catalog: Catalog, writer: Writer, live: TopicState) -> None:
-    """Empty the table and mark it. Where the store refuses, the journal keeps the decision, and upkeep tries again."""
+    """Empty the table and mark it. If the store refuses, the journal keeps the decision, and upkeep retries."""
     with live.committing:
         catalog.delete(live)
         writer.freed(live.untabled)
@@ -34,14 +34,14 @@ def carry_out_deletion(catalog: Catalog, writer: Writer, live: TopicState) -> No
 
 
 def finish_deletion(catalog: Catalog, writer: Writer, name: str) -> None:
-    """Where a topic is gone and its table does not say so yet: whoever wants the name need not wait for upkeep."""
+    """Carry out a deletion that is decided only, so that a request for the name need not wait for upkeep."""
     live = catalog.opened(name)
     if live is not None and live.deleted and DELETED not in live.table.snapshot.configuration:
         carry_out_deletion(catalog, writer, live)
 
 
 def finish_deletions(catalog: Catalog, writer: Writer) -> bool:
-    """Of all topics; False where one must wait for the next start, and the journal with its decision, too."""
+    """Carry out all deletions; False if one, and the journal with its decision, must wait for the next start."""
     complete = True
     for live in catalog.lives():
         if live.deleted and live.decision.table_offset < live.decision.log_end_offset:
@@ -54,7 +54,7 @@ def finish_deletions(catalog: Catalog, writer: Writer) -> bool:
 
 
 def drop_live(live: TopicState) -> None:
-    """A deleted topic needs nothing from the journal any more, and nobody may wait for it."""
+    """Release all of a deleted topic in the journal, and fail its waiters."""
     live.deleted = True
     live.drop_all_pending()
     live.decision.table_offset = live.decision.log_end_offset

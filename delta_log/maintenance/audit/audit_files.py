@@ -1,7 +1,7 @@
-"""Whether files hold what their table says of them.
+"""Verifies data files against what their table records about them.
 
-Each is there, of its size, every byte what was written, with as many rows as told, in order, and within the bounds
-that are told. Nothing is changed. It may be done by anybody who reaches the store, so orders and answers travel.
+Checked for each file: presence, size, checksums of every byte, row count, order, and the recorded bounds. Nothing is
+changed. Any worker that reaches the store may do it, so orders and answers can be serialized.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from delta_log.stores import Store
 
 @dataclass(frozen=True, slots=True)
 class AuditOrder:
-    """Files to look into. In `dense` ones no offset is left out."""
+    """Files to audit. In `dense` ones no offset may be missing."""
 
     root: str
     directory: str
@@ -39,7 +39,7 @@ class AuditOrder:
 
 @dataclass(frozen=True, slots=True)
 class AuditAnswer:
-    """What is wrong with files, and which are not there: they may have left the table meanwhile."""
+    """The findings, and the files that are missing: they may have left the table meanwhile."""
 
     order: AuditOrder
     findings: tuple[Finding, ...]
@@ -47,7 +47,7 @@ class AuditAnswer:
 
 
 def audit_files(order: AuditOrder, *, store: Store | None = None) -> AuditAnswer:
-    """Read all of them, page by page. Without a `store`, from that of the root which the order names."""
+    """Read all files of the order, page by page. Without `store`, from the store of the root that the order names."""
     place = store or as_root(order.root).store
     findings: list[Finding] = []
     missing: list[str] = []

@@ -1,4 +1,4 @@
-"""Whether the files of a partition, one behind the other, hold every offset from the log start to the end. Pure."""
+"""Checks that the files of a partition together hold every offset from the log start to the end. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from delta_log.model.types import DataFile
 
 
 class Finding(NamedTuple):
-    """`file` is empty where it is about what lies between files."""
+    """A defect. `file` is empty if the defect lies between files."""
 
     file: str
     what: str
 
     def __str__(self) -> str:
-        """One line, whatever a library had to say."""
+        """Always one line, even if a library's message has several."""
         what = " ".join(self.what.split())
         return f"{self.file}: {what}" if self.file else what
 
@@ -31,9 +31,9 @@ def check_chain(
     clean: int = 0,
     lost: Sequence[LostRange] = (),
 ) -> list[Finding]:
-    """Overlaps, and what is missing between the log start and the end; between `dense` files alone that can be said.
+    """Find overlaps, and gaps between the log start and the end. Gaps can only be found if files are `dense`.
 
-    Below `clean` a key compaction may have left some out. Offsets that were given up are `lost`, not missing.
+    Below `clean` a key compaction may have removed offsets. Offsets that were given up are `lost`, not missing.
     """
     findings: list[Finding] = []
     following = log_start

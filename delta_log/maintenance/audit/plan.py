@@ -1,4 +1,4 @@
-"""Which files are looked into together, and in which of them no offset may be left out. Pure."""
+"""Groups files into audit orders, and determines in which files no offset may be missing. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def plan_audit_orders(
     most_bytes: int,
     most_files: int,
 ) -> Iterator[AuditOrder]:
-    """All files, some at a time.
+    """Split all files into orders of limited size.
 
-    Below `clean` of its partition a key compaction may have taken offsets from one; others were given up as `lost`.
+    Below `clean` of its partition, a key compaction may have removed offsets from a file; `lost` offsets were given up.
     """
     told = [(_is_dense(file, clean, lost), file.partition, file.base_offset, file) for file in files]
     taken: list[DataFile] = []

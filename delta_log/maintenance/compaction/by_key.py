@@ -1,4 +1,4 @@
-"""What cleanup.policy=compact keeps: the newest record of each key, at its own offset.
+"""Key compaction (cleanup.policy=compact): keeps the newest record of each key, at its own offset.
 
     map      = the newest offset of each key among the dirty files: from the first offset that no pass has
                seen, up to the horizon
@@ -6,9 +6,9 @@
                or (offset >= map[key], or the key is not in the map)
                   and (value is not null, or offset >= tombstones_below)
 
-All live files below the horizon are held against the map, in offset order, and survivors keep their offsets.
-Above the horizon nothing is read or touched, so a newer record there does not yet shadow an older one below:
-as in Kafka. Unlike Kafka, which throws records without a key away, we keep them: a compacted topic takes
+All live files below the horizon are compared with the map, in offset order, and survivors keep their offsets.
+Above the horizon nothing is read or changed, so a newer record there does not yet replace an older one below:
+as in Kafka. Unlike Kafka, which drops records without a key, lakelog keeps them: a compacted topic accepts
 none, so they are from before its policy changed, and nothing has replaced them.
 
 In SQL, with r a row of any file of the plan, and dirty its map (key, max(offset) AS latest; no null keys):
@@ -17,13 +17,13 @@ In SQL, with r a row of any file of the plan, and dirty its map (key, max(offset
     WHERE r.key IS NULL
        OR (coalesce(r.offset >= latest, true) AND (r.value IS NOT NULL OR r.offset >= :tombstones_below))
 
-A tombstone (a key with a null value) must outlast every reader that saw what it deletes: who reads the old
-value just before the first pass over it has delete.retention.ms from then to come upon the tombstone.
-Timestamps do not tell when that pass was; a TombstoneMark does. A tombstone that goes has no older record of
-its key below it: an earlier pass took those, which is why a pass must be one commit.
+A tombstone (a key with a null value) must outlast every reader that saw the value it deletes: a reader of the old
+value just before the first pass over it has delete.retention.ms from then to reach the tombstone.
+Timestamps do not tell when that pass was; a TombstoneMark does. A removed tombstone has no older record of
+its key below it: an earlier pass removed those, which is why a pass must be one commit.
 
-What a pass decides is which offsets leave. An offset names a record for ever, so that stays right whatever
-files are folded, compacted or removed before it is carried out; another pass alone makes it void.
+A pass decides which offsets leave. An offset identifies a record for ever, so the decision stays valid even if
+files are folded, compacted or removed before it is carried out; only another pass makes it void.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from delta_log.model.offset_sets import Numbers
 from delta_log.model.topic_config import TopicConfig
 from delta_log.model.types import DataFile
 
-#: Of a key among many records: whether its record is dirty, and whether it is a tombstone that may go.
+#: One row per record with a key: `dirty`, and `fading`, a tombstone that may be removed.
 ENTRIES: Final = pa.schema(
     [("key", pa.binary()), ("offset", pa.int64()), ("dirty", pa.bool_()), ("fading", pa.bool_())]
 )
 Flags = npt.NDArray[np.bool_]
-#: What one file is made of is at most so many times what it may become.
+#: The inputs of one file are at most so many times as large as the file may become.
 _MOST_INPUT: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class TombstoneMark:
-    """At `since_ms` a pass was committed, and no offset below `offset` was dirty any more.
+    """The commit of a pass at `since_ms`, after which no offset below `offset` was dirty.
 
-    One mark a partition is enough: it stands still until delete.retention.ms have passed; the next pass then
-    drops the tombstones below it and sets it anew. So a tombstone never goes too early, and goes at the
-    latest with the first pass after two periods.
+    One mark per partition is enough: it stays until delete.retention.ms have passed; the next pass then
+    drops the tombstones below it and sets a new mark. So a tombstone never goes too early, and at the latest
+    in the first pass after two periods.
     """
 
     offset: int
@@ -65,7 +65,7 @@ class TombstoneMark:
 
 @dataclass(frozen=True, slots=True)
 class KeyCompactionLimits:
-    """The topic's settings; None as the maximum lag is no maximum."""
+    """The topic's settings; a maximum lag of None means no maximum."""
 
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int | None
@@ -86,9 +86,9 @@ class KeyCompactionLimits:
 
 @dataclass(frozen=True, slots=True)
 class KeyCompactionPlan:
-    """One pass: map the `dirty` files, hold `clean` and `dirty` ones against it, write the survivors.
+    """A planned pass: map the `dirty` files, compare `clean` and `dirty` ones with the map, write the survivors.
 
-    `horizon` is the first offset that is not touched, and the first dirty one once the pass is committed.
+    `horizon` is the first unchanged offset, and the first dirty one once the pass is committed.
     """
 
     partition: int
@@ -104,7 +104,7 @@ class KeyCompactionPlan:
         return self.clean + self.dirty
 
     def mark_after(self, committed_ms: int) -> TombstoneMark:
-        """What to store with the pass, in the same commit."""
+        """The mark to store in the commit of the pass."""
         return self.mark or TombstoneMark(self.horizon, committed_ms)
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ def plan_key_compaction(
     - A pass is worth it when more than min.cleanable.dirty.ratio of the bytes below the horizon is dirty, or
       some of it was committed more than max.compaction.lag.ms ago (never less than the minimum).
     - A file is dirty when any of its offsets is: a fold may have joined clean and dirty records.
-    - A `dirty_from` or a mark beyond the end is of another life of the topic: everything is dirty.
+    - A `dirty_from` or a mark beyond the end is from a deleted topic of the same name: everything is dirty.
     """
     check_in_order(files)
     if dirty_from > end or (mark is not None and mark.offset > end):
@@ -158,16 +158,19 @@ def plan_key_compaction(
 
 
 def leaving_offsets(entries: pa.Table) -> Numbers:
-    """The offsets of those that do not survive, in rising order.
+    """The offsets of the entries that do not survive, in rising order.
 
-    `entries` are of all records of the plan that have one of these keys, in any order: of a key all or none.
+    `entries` has, in any order, all records of the plan for each of its keys: a key is complete or absent.
     """
     fading = entries.column("fading").to_numpy()
     return np.sort(entries.column("offset").to_numpy()[find_replaced(entries) | fading])
 
 
 def find_replaced(entries: pa.Table) -> Flags:
-    """Which of them leave by a later dirty one among them, and so whatever else there is: that one may leave, too."""
+    """Mark the entries that a later dirty entry replaces.
+
+    They leave whatever entries are elsewhere; the entry that replaces one may itself be replaced.
+    """
     dirty, offsets = (entries.column(name).to_numpy() for name in ("dirty", "offset"))
     if not dirty.any():
         return np.zeros(len(offsets), np.bool_)
@@ -186,10 +189,10 @@ def plan_rewrites(
     segment_ms: int,
     retention_ms: int | None,
 ) -> list[tuple[DataFile, ...]]:
-    """Which files, each with how many of its records leave, are written anew, and which of them together.
+    """Group the files to rewrite. `leaving` has the number of records that leave each file.
 
-    One that nothing leaves stays as it is, and nothing is written across it. Neighbours go together as far as what
-    is left of them is likely to fit into segment_bytes and spans no more than a file may.
+    A file that loses nothing stays as it is, and no group reaches across it. Neighbours are grouped while their
+    remaining rows are likely to fit into segment_bytes and span no more time than one file may.
     """
     span_ms = segment_ms if retention_ms is None else min(segment_ms, retention_ms // 2)
     commits = newest_commits(files, segment_ms=segment_ms)

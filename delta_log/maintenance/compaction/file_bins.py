@@ -1,15 +1,15 @@
-"""Which neighbouring files become one: the server's quick folds, and the large compaction of a Spark job.
+"""Plans which neighbouring files are merged: the server's quick folds, and the large compaction of a Spark job.
 
-    window  = the next neighbours that may become one file: none large already, together within the limit of
-              bytes and the span of log time
+    window  = the next neighbours that may become one file: none is large, and together they are within the limit
+              of bytes and the span of log time
     settled = a window that can never grow again, because a file that may not join it follows
 
-Log time is the clock that retention goes by: min(newest timestamp, commit time) of the files up to here, so
-it never runs back. With timestamps in order it is their span. A late record or a broken clock cannot move
+Log time is the clock of retention: the maximum over the files up to here of min(newest timestamp, commit time), so
+it never runs backwards. With timestamps in order it is their span. A late record or a broken clock cannot move
 it, and so cannot keep small files apart until there are too many of them.
 
-It knows the live files of one partition, as values. It must not know who merges them; offsets, their order
-and the records stay as they are in any case.
+It knows the live files of one partition, as values. It must not know which process merges them; a merge never
+changes offsets, their order or records.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from delta_log.maintenance.retention import check_in_order, newest_commits
 from delta_log.model.file_bin import Bin
 from delta_log.model.types import DataFile
 
-#: So many files may come to a topic that no fold has seen: then its next commit waits for one. As many may come while a
-#: fold goes on, so there are at most twice as many beside those that it leaves.
+#: Files that may be added to a topic between folds: beyond that, its next commit waits for a fold. As many may be added
+#: while a fold runs, so there are at most twice as many besides those that a fold leaves.
 MOST_UNFOLDED: Final = 400
 
 
 class _Run(NamedTuple):
-    """files[start:stop], which hold so many rows: one file, or what will be one."""
+    """The range files[start:stop] with its number of rows: one file, or several that will become one."""
 
     start: int
     stop: int
@@ -36,21 +36,21 @@ class _Run(NamedTuple):
 
 
 def plan_fold(files: Sequence[DataFile], *, fan_in: int, max_bytes: int, segment_ms: int) -> list[Bin]:
-    """The server's fold of small files: linear in the live files, and good for one call a second.
+    """Plan the server's fold of small files: linear in the live files, cheap enough for one call a second.
 
     The tier of a file is floor(log of its rows to the base fan_in). A file's class is the highest tier from
     it to the end of its window: classes fall towards the young end, and each is a run of neighbours.
 
-    - A class of fan_in files or more becomes one file, if that lifts it a tier; else what lies between its
-      highest files becomes one file each.
-    - A settled window becomes one file, whatever its tiers; so does one of which a part would become large,
+    - A class of fan_in files or more becomes one file, if that lifts it a tier; else each run between its
+      highest files becomes one file.
+    - A settled window becomes one file, whatever its tiers; so does a window of which a part would become large,
       because that would settle the rest.
     - Files over max_bytes/2 are left alone, and a single file is never rewritten.
     - The plan is complete: after the merge there is nothing left to do.
 
-    So a window ends with fewer than 2 * fan_in files of each tier (of equal commits: fewer than fan_in). A
-    row is written again once a tier and once when its window settles; more often only where commits of very
-    different sizes take turns.
+    So a window ends with fewer than 2 * fan_in files of each tier (with equal commits: fewer than fan_in). A
+    row is rewritten once per tier and once when its window settles; more often only if commits of very
+    different sizes alternate.
     """
     if fan_in < 2:  # noqa: PLR2004 - one file is no merge
         raise ValueError(f"fan_in={fan_in}: it takes two files to merge")
@@ -72,14 +72,14 @@ def plan_compaction(
     min_age_ms: int,
     now_ms: int,
 ) -> list[Bin]:
-    """The Spark job's merge of what the server folded, into files of up to segment_bytes.
+    """Plan the Spark job's merge of folded files into files of up to segment_bytes.
 
-    - Files with content committed less than min_age_ms ago are the live edge: they are the server's. Nothing is younger
-      than now, so at min_age_ms=0 there is none, whatever the clock says: a store may tell the time in whole seconds.
+    - Files with content committed less than min_age_ms ago are the live edge and left to the server. With min_age_ms=0
+      there is no live edge, even if a commit time lies in the future: a store may give times in whole seconds.
     - Files over segment_bytes/2 are large enough and left alone.
     - No output spans more than min(segment_ms, retention_ms / 2): retention removes whole files.
-    - Every settled window becomes one file: what stays small lies alone between large ones or long pauses.
-    - The window at the young end waits until it nearly doubles the largest file in it: so a row is written
+    - Every settled window becomes one file: a file that stays small lies alone between large ones or long pauses.
+    - The window at the young end waits until it is nearly twice its largest file: so a row is written only
       a few times (the log of segment_bytes), however often the job runs.
     """
     commits = newest_commits(files, segment_ms=segment_ms)
@@ -90,7 +90,7 @@ def plan_compaction(
 
 
 def _doubles(window: Sequence[DataFile]) -> bool:
-    """Or nearly: two equal commits are never equal to the byte."""
+    """Check that a window is nearly twice its largest file: two equal commits never have exactly equal sizes."""
     return 63 * max(file.size for file in window) <= 32 * sum(file.size for file in window)
 
 
@@ -99,8 +99,8 @@ def _windows(
 ) -> Iterator[tuple[list[DataFile], bool]]:
     """The windows in offset order, each with whether it is settled.
 
-    A file over half the limit is large. A window that the limit closed becomes such a file, and is left alone.
-    The span of the newest file settles nothing: it is known for certain only when the next one comes.
+    A file over half the limit is large and left alone. A window that the limit closed becomes such a file.
+    The span of the newest file settles nothing: it is certain only once the next file has come.
     """
     check_in_order(files)
     commits = newest_commits(files, segment_ms=segment_ms)
@@ -142,7 +142,7 @@ def _tiered(window: Sequence[DataFile], fan_in: int) -> list[_Run]:
 
 
 def _merged(runs: list[_Run], tier: int, fan_in: int) -> list[_Run]:
-    """One class after its merge. Rewriting its highest files without lifting them would be for nothing."""
+    """Merge a class. Rewriting its highest files without lifting them a tier would be useless."""
     if len(runs) < fan_in:
         return runs
     if sum(run.rows for run in runs) >= fan_in ** (tier + 1):

@@ -1,10 +1,10 @@
-"""Which files of a ledger's table become one that keeps the latest row of each key. Pure.
+"""Plans the compaction of a keyed table: which files become one that keeps the latest row of each key. Pure.
 
-The newest files are merged as far back as a file is no larger than all that is newer. So what a file holds is written
-again only when at least as much has come since: each row a few times (the logarithm of the table), whatever its size.
-The files that stay are each larger than all that follow, so there are few of them; and where as many rows came as the
-oldest file has, half of the table may be dead, and all of it becomes one file: only then may tombstones go, as nothing
-older can be left of what they delete.
+The newest files are merged back to the oldest file that is no larger than all newer ones together. So a file is
+rewritten only when at least as many rows have come since: each row a few times (the logarithm of the table). The files
+that stay are each larger than all later ones, so there are few of them. Once as many rows came as the oldest file has,
+half of the table may be dead, and all of it becomes one file: only then may tombstones go, because no older row of
+their keys can be left.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 
 from delta_log.model.types import DataFile
 
-#: So many files may lie side by side, and so few rows may be dead, before it is worth a commit.
+#: With no more files, and fewer rows since the oldest file, a rewrite is not worth a commit.
 KEPT_FILES: Final = 10
 KEPT_ROWS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerCompaction:
-    """`whole`: there is nothing older in the table than the inputs."""
+    """Files to merge. `whole`: the table has nothing older than the inputs."""
 
     inputs: tuple[DataFile, ...]
     whole: bool

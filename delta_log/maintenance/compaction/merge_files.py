@@ -1,7 +1,7 @@
-"""Many files of one partition into one, row group by row group: the memory that it takes does not grow with them.
+"""Merges files of one partition into one, row group by row group: memory does not grow with the files.
 
-It knows files, and the bin that says what is in them. It must not know tables, commits, or who asked: so that it can
-be done by anybody who reaches the store, and be told and answered in values that travel.
+It knows files, and the bin that describes their content. It must not know tables, commits or its caller, so that any
+worker that reaches the store can do it; orders and answers can be serialized.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from delta_log.stores import Store
 
 @dataclass(frozen=True, slots=True)
 class MergeOrder:
-    """What is to be merged, where, and how; `path` is the name, within the table, of the file to be made."""
+    """An order to merge a bin of files; `path` is the name of the new file within the table."""
 
     root: str
     directory: str
@@ -36,7 +36,7 @@ class MergeOrder:
 
 @dataclass(frozen=True, slots=True)
 class MergeAnswer:
-    """The file that was made; or what was missing, or damaged, or failed, and then none was.
+    """The result of an order: the new file, or else the cause: a missing or damaged file, or another failure.
 
     `begun_ms` is by the store's clock.
     """
@@ -52,9 +52,9 @@ class MergeAnswer:
 def carry_out(
     orders: Sequence[MergeOrder], *, store: Store | None = None, probe: Probe = no_probe
 ) -> list[MergeAnswer]:
-    """Do them one after the other. An order that fails is answered like the others, and does not stop them.
+    """Carry out orders one after the other. An order that fails is answered like the others, and does not stop them.
 
-    Without a `store`, that of the root which the order names.
+    Without `store`, the store of the root that the order names is used.
     """
     return [_carry_out(order, store or as_root(order.root, probe=probe).store, probe) for order in orders]
 
@@ -62,7 +62,7 @@ def carry_out(
 def merge_rows(
     store: Store, directory: str, bin_: Bin, path: str, codec: ParquetCodec, schema: pa.Schema = FILE_SCHEMA
 ) -> DataFile:
-    """Write the file; Corruption where the rows are not those that the bin says, FileNotFoundError for a lost one."""
+    """Write the file; Corruption if the rows differ from the bin's description, FileNotFoundError for a lost file."""
     rows = _checked(regroup(_rows(store, directory, bin_.inputs, schema)), directory, bin_)
     parts = encode_groups(rows, schema, codec, ordered_by=("offset", "timestamp"))
     size = store.put_parts(f"{directory}/{path}", parts)
@@ -104,7 +104,7 @@ def _rows(store: Store, directory: str, files: Sequence[DataFile], schema: pa.Sc
 
 
 def _checked(tables: Iterable[pa.Table], directory: str, bin_: Bin) -> Iterator[pa.Table]:
-    """As many rows as the bin says, in strict order of offsets, from its first to its last."""
+    """Pass the tables on; Corruption unless their row count, first and last offset are the bin's, and offsets rise."""
     count, before = 0, -1
     for table in tables:
         if table.num_rows == 0:

@@ -1,9 +1,9 @@
 """The door for key compaction: its passes over the partitions of a topic, beside the process that owns the root.
 
-    plan  →  sift: which offsets leave  →  write what is left of the files that have some  →  one commit
+    plan  →  sift: which offsets leave  →  rewrite the files that have such offsets  →  one commit
 
-The commit brings the new files, removes the old ones and moves the marks, so that a pass is made as a whole or not at
-all. Where files were folded meanwhile, what was decided stays right: only what is left of those is written once more.
+The commit adds the new files, removes the old ones and moves the marks, so that a pass is atomic. If files were folded
+meanwhile, the decision stays valid: only those files are rewritten again.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from delta_log.model.topic_config import TopicConfig
 from delta_log.model.types import DataFile
 from delta_log.topics.job_context import TopicJobContext
 
-#: What one order sifts: enough that carrying it out is worth while, so little that all who are there have some.
+#: Size of one sift order: large enough to be worth the overhead, small enough that all workers get some.
 _ORDER_BYTES: Final = 32 * 1024 * 1024
 _ORDER_FILES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """How far a partition's passes have come, as its table keeps it."""
+    """The progress of a partition's passes, as its table stores it."""
 
     dirty_from: int
     tombstones: TombstoneMark | None
@@ -62,7 +62,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a pass came to."""
+    """The result of a pass."""
 
     version: int
     old: tuple[DataFile, ...]
@@ -71,7 +71,7 @@ class Passed:
 
 @dataclass(slots=True)
 class _Group:
-    """Files that are written anew together; `answer` once they are."""
+    """Files that are rewritten together; `answer` is set once they are."""
 
     inputs: tuple[DataFile, ...]
     answer: SurvivorsAnswer | None = None
@@ -79,7 +79,7 @@ class _Group:
 
 @dataclass(slots=True, eq=False)
 class Pass:
-    """One partition's, on its way. For one thread."""
+    """A pass over one partition, under way. For one thread."""
 
     ground: TopicJobContext
     plan: KeyCompactionPlan
@@ -94,9 +94,9 @@ class Pass:
         self.leaving.add(verdict.offsets())
 
     def orders(self) -> list[SurvivorsOrder]:
-        """What is to be written for the newest table; what was written for files that left it since is deleted.
+        """Orders for the newest table; rewrites of files that have left it since are deleted.
 
-        PlanOutdated where nothing of this pass may be committed any more.
+        PlanOutdated if this pass can no longer be committed.
         """
         snapshot = self.ground.follow()
         self._check_marks(snapshot)
@@ -108,7 +108,7 @@ class Pass:
         return [self._order(name, group.inputs) for name, group in fresh.items()]
 
     def take(self, answer: SurvivorsAnswer) -> None:
-        """Corruption where a file of the newest table is missing or damaged; PlanOutdated where it left the table."""
+        """Take an answer. Corruption if a file of the newest table is missing or damaged; PlanOutdated if it left."""
         group = self._groups.get(answer.name)
         if group is None:
             self.ground.delete(answer.files)
@@ -119,11 +119,11 @@ class Pass:
 
     @property
     def is_written(self) -> bool:
-        """Whether every order was carried out."""
+        """True once every order was carried out."""
         return all(group.answer is not None for group in self._groups.values())
 
     def commit(self) -> Passed:
-        """PlanOutdated where a file left the table meanwhile: then there are orders to be done once more."""
+        """Commit the pass. PlanOutdated if a file left the table meanwhile: then `orders` has new ones to do."""
         ground, plan = self.ground, self.plan
         answers = [group.answer for group in self._groups.values() if group.answer is not None]
         old = tuple(file for group in self._groups.values() for file in group.inputs)
@@ -139,13 +139,13 @@ class Pass:
             now_ms = max(ground.clock_ms(), ground.table.store.now_ms())
             return Marks(plan.horizon, plan.mark_after(now_ms)).txns(plan.partition)
 
-        self._groups.clear()  # from here on it is the commit that names the files, or deletes them
+        self._groups.clear()  # from here on the commit names the files, or deletes them
         version = replace_files(ground.table, ground.live.id, old, fresh, ground.clock_ms, data_change=True, also=note)
         ground.at("key_compaction.committed")
         return Passed(version, old, fresh)
 
     def give_up(self) -> None:
-        """No file that was written stays, or it is swept away one day."""
+        """Delete the files that were written; a file that cannot be deleted is swept later."""
         for name in list(self._groups):
             with suppress(LakelogError):
                 self._drop(name)
@@ -159,7 +159,7 @@ class Pass:
             raise PlanOutdated(self.ground.live.name, "its settings were changed, and are to keep more")
 
     def _plan_groups(self, snapshot: Snapshot) -> list[tuple[DataFile, ...]]:
-        """Of the files that have something to lose, those that are not written anew yet."""
+        """Group the files that lose records and are not rewritten yet."""
         config = self.ground.config
         files = files_below(snapshot.files(self.plan.partition), self.plan.horizon)
         written = {file.path for group in self._groups.values() for file in group.inputs}
@@ -188,7 +188,7 @@ class Pass:
             self.ground.delete(group.answer.files)
 
     def _explain(self, trouble: RemoteFailure) -> LakelogError:
-        """A file that is missing has left the table, or is lost."""
+        """Translate a worker's failure: a missing file has either left the table or is lost."""
         name = self.ground.live.name
         if trouble.what == "failed":
             return TopicClosed(name, trouble.why)
@@ -199,7 +199,7 @@ class Pass:
 
 
 def _keeps_more(now: TopicConfig, before: TopicConfig) -> bool:
-    """Whether there may be something that a pass planned by other settings takes, and one planned now would not."""
+    """True if a pass planned by `before` might remove records that a pass planned by `now` would keep."""
     return (
         not now.compacts
         or now.min_compaction_lag_ms > before.min_compaction_lag_ms
@@ -208,7 +208,7 @@ def _keeps_more(now: TopicConfig, before: TopicConfig) -> bool:
 
 
 def plan_passes(ground: TopicJobContext, now_ms: int) -> list[Pass]:
-    """Of the partitions on which a pass is worth it; none where the topic does not compact."""
+    """Plan a pass for each partition that is worth one; none if the topic does not compact."""
     config, snapshot = ground.config, ground.table.snapshot
     if not config.compacts:
         return []
@@ -230,9 +230,9 @@ def plan_passes(ground: TopicJobContext, now_ms: int) -> list[Pass]:
 
 
 class Sifting:
-    """Which buckets the entries of some passes go to: those of a pass lie side by side.
+    """Assigns the entries of passes to buckets: each pass has a contiguous range of them.
 
-    `workers` is how many can be at work at a time; each should have something to do.
+    `workers` is the number of concurrent workers; each should get a bucket.
     """
 
     def __init__(self, ground: TopicJobContext, passes: Sequence[Pass], workers: int = 1) -> None:
@@ -249,7 +249,7 @@ class Sifting:
         return self._firsts[-1]
 
     def orders(self) -> Iterator[SiftOrder]:
-        """Of a few files each."""
+        """Sift orders of a few files each."""
         for index, each in enumerate(self._passes):
             taken: list[DataFile] = []
             for file in each.plan.inputs:

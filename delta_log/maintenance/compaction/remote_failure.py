@@ -1,4 +1,4 @@
-"""Why somebody far away could not do what it was told to, in words that travel."""
+"""The reason why a remote worker could not carry out an order, as a value that can be serialized."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delta_log.model.errors import Corruption
 
 
 class RemoteFailure(msgspec.Struct, frozen=True):
-    """`path` is the file that was missing or damaged; where something else failed there is none."""
+    """A worker's failure. `path` is the missing or damaged file, empty for other failures."""
 
     what: Literal["missing", "damaged", "failed"]
     path: str

@@ -1,17 +1,17 @@
-"""Which records have been replaced: found by whoever reaches the store, a share of the keys at a time.
+"""Finds superseded records, one bucket of keys at a time, on any worker that reaches the store.
 
     spread   files            →  an entry for each record with a key, in the bucket of its key
-    gather   a whole bucket   →  the offsets of what does not survive
+    gather   a whole bucket   →  the offsets of the records that do not survive
 
-Whoever carries entries from one to the other keeps a bucket together; the records stay where they are. It knows files
-and keys. It must not know tables, commits, or who asked, so orders and answers travel.
+The shuffle between the two keeps a bucket together; the records stay where they are. This module knows files and keys.
+It must not know tables, commits or its caller, so orders and answers can be serialized.
 
-What is replaced by a later record of the same half a million leaves whatever the rest is: its entry has no key any more
-and goes to the buckets by turns. So a key that many records have fills no bucket.
+A record that a later one of the same half a million entries replaces leaves in any case: its entry loses its key and is
+put into the buckets round-robin. So a key with many records does not fill one bucket.
 
-Keys are compared, not their hashes: nobody can choose a key that takes another's record away. One of 64 bytes or more
-is stood for by a cryptographic digest of 64 bytes, which is no key: those that are compared as they are have fewer. So
-an entry has at most 80 bytes, and a bucket takes the memory of a million of them, however many records there are.
+Keys are compared, not their hashes: no client can choose a key that removes another key's record. A key of 64 bytes or
+more is replaced by a cryptographic digest of 64 bytes, which cannot equal a key that is compared as it is: those are
+shorter. So an entry has at most 80 bytes, and a bucket needs memory for a million of them, however many records exist.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from delta_log.model.types import DataFile
 from delta_log.root.root import as_root
 from delta_log.stores import Store
 
-#: What the entries of a bucket are at most, about, if its keys are not chosen to be in the same one.
+#: Approximate maximum of entries in a bucket, unless keys are chosen to fall into the same one.
 BUCKET_ENTRIES: Final = 1_000_000
-#: Of a key that is longer, this many bytes.
+#: Keys of this length or more are replaced by a digest of this many bytes.
 _DIGEST: Final = 64
-#: Put into buckets at once: many, as each bucket gets a piece of its own.
+#: Entries put into buckets at once: many, because each bucket gets a separate piece.
 _SPREAD_ENTRIES: Final = 500_000
-#: What is read at once; nothing but keys and offsets, so more rows than are written at once.
+#: Rows read at once: mostly keys and offsets, so more rows than are written at once.
 _READ_ROWS: Final = 100_000
 _TROUBLE: Final = b"trouble"
 
@@ -71,7 +71,7 @@ class SiftOrder:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Of one bucket: `leaving` are the offsets, eight bytes each, in rising order."""
+    """The result of one bucket: `leaving` has the offsets that leave, eight bytes each, in rising order."""
 
     bucket: int
     leaving: bytes
@@ -82,7 +82,7 @@ class Verdict:
 
 
 def spread(order: SiftOrder, *, store: Store | None = None) -> Iterator[tuple[int, bytes]]:
-    """Buckets and pieces of their entries. What goes wrong is a piece, too."""
+    """Yield buckets with pieces of their entries. A failure is also yielded as a piece."""
     try:
         place = store or as_root(order.root).store
         for entries in _held_together(_entries(place, order)):
@@ -93,7 +93,7 @@ def spread(order: SiftOrder, *, store: Store | None = None) -> Iterator[tuple[in
 
 
 def gather(bucket: int, pieces: Iterable[bytes]) -> Verdict:
-    """All pieces of a bucket, in any order."""
+    """Judge a bucket from all of its pieces, in any order."""
     tables = [pa.ipc.open_stream(piece).read_all() for piece in pieces]
     troubles = tuple(trouble for table in tables for trouble in _told(table.schema))
     if troubles or not tables:
@@ -162,7 +162,7 @@ def _in_buckets(entries: pa.Table, order: SiftOrder) -> Iterator[tuple[int, byte
 
 
 def _without_keys(entries: pa.Table, replaced: Any) -> pa.Table:
-    """Those leave as if by themselves, and replace nothing: whatever replaced them does."""
+    """Remove the keys of replaced entries: these leave unconditionally and replace nothing; their replacements do."""
     keys, offsets, dirty, fading = entries.columns
     columns = [
         pc.if_else(replaced, pa.scalar(b"", pa.binary()), keys),
@@ -174,7 +174,7 @@ def _without_keys(entries: pa.Table, replaced: Any) -> pa.Table:
 
 
 def _bucket_numbers(keys: pa.Array, buckets: int) -> Numbers:
-    """The keys of one partition may all have hashes with the same remainder: what comes out here has not."""
+    """Bucket of each key. The hashes of one partition's keys may share a remainder, so they are mixed first."""
     mixed = hash_array(keys).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return ((mixed >> np.uint64(32)) % np.uint64(buckets)).astype(np.uint32)
 

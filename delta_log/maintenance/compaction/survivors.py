@@ -1,10 +1,10 @@
-"""What is left of files when some offsets leave them: written anew, row group by row group.
+"""Rewrites files without the offsets that leave them, row group by row group.
 
-As merging, but that some rows go and that what is left may be too much for one file. It knows files and offsets; it
-must not know why they leave, nor tables, commits, or who asked: orders and answers travel.
+Like merging, except that some rows go and that the rest may need more than one file. It knows files and offsets; it
+must not know why offsets leave, nor tables, commits or its caller: orders and answers can be serialized.
 
-An order may be carried out twice, by workers that do not know of each other, and one answer counts. So each writes to
-names of its own, and what it takes back when it fails is its own, too.
+An order may be carried out twice, by independent workers, and one answer counts. So each worker writes to unique
+names, and on failure deletes only its own files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EVERYTHING: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class SurvivorsOrder:
-    """Neighbouring files of one partition. By `name` its answer is known."""
+    """An order to rewrite neighbouring files of one partition. `name` identifies its answer."""
 
     root: str
     directory: str
@@ -51,7 +51,7 @@ class SurvivorsOrder:
 
 @dataclass(frozen=True, slots=True)
 class SurvivorsAnswer:
-    """To the order of that name. `begun_ms` is by the store's clock; where there was trouble, no file is left."""
+    """The answer to the order of that name. `begun_ms` is by the store's clock; after trouble `files` is empty."""
 
     name: str
     begun_ms: int = 0
@@ -62,17 +62,17 @@ class SurvivorsAnswer:
 def carry_out(
     orders: Sequence[SurvivorsOrder], *, store: Store | None = None, probe: Probe = no_probe
 ) -> list[SurvivorsAnswer]:
-    """Do them one after the other. An order that fails is answered like the others, and does not stop them.
+    """Carry out orders one after the other. An order that fails is answered like the others, and does not stop them.
 
-    Without a `store`, that of the root which the order names.
+    Without `store`, the store of the root that the order names is used.
     """
     return [_carry_out(order, store or as_root(order.root, probe=probe).store, probe) for order in orders]
 
 
 def write_survivors(store: Store, order: SurvivorsOrder, name: str, probe: Probe = no_probe) -> Iterator[DataFile]:
-    """One file after the other; Corruption where the rows are not those that the inputs are said to have.
+    """Write files one after the other; Corruption if the rows differ from the inputs' description.
 
-    `name`, behind the first offset in it, is that of each file.
+    Each file is named after its first offset and `name`.
     """
     groups = regroup(_survivors(store, order))
     following = next(groups, None)
@@ -91,7 +91,7 @@ def write_survivors(store: Store, order: SurvivorsOrder, name: str, probe: Probe
 
 @dataclass(slots=True)
 class _Filling:
-    """One file: row groups as long as what they are likely to take fits."""
+    """The content of one file: row groups are added while their estimated size fits."""
 
     groups: Iterator[pa.Table]
     following: pa.Table | None
@@ -132,7 +132,7 @@ def _carry_out(order: SurvivorsOrder, store: Store, probe: Probe) -> SurvivorsAn
 
 
 def _try_to_delete(store: Store, path: str) -> None:
-    """What stays is nobody's, and swept away one day."""
+    """Delete if possible; a file that stays is an orphan, which a sweep deletes later."""
     try:
         store.delete(path)
     except (LakelogError, OSError):
