@@ -1,1 +1,1 @@
-"""The way from a place to a running log, and back: opening, recovery, upgrades."""
+"""Startup and shutdown of a log: opening a root, recovery, upgrades."""

@@ -1,6 +1,6 @@
-"""The composition root: from a place to a running log, in the one order that is safe, and back.
+"""The composition root: starts a log from a root, in the only safe order, and stops it.
 
-Past 300 lines, as each step of a start stands beside what it does where there is no room for it.
+Longer than 300 lines, because each step of a start is next to its fallback for a full disk.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _log = logging.getLogger("lakelog")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a log can be told. `topic_defaults` go under Kafka's names, below what a topic itself is given."""
+    """Settings of a log. `topic_defaults` have Kafka's names; a topic's own settings override them."""
 
     topic_defaults: Mapping[str, object] = field(default_factory=dict[str, object])
     limits: Limits = field(default_factory=Limits)
@@ -56,10 +56,10 @@ class Settings:
     table_workers: int = 2
     files_per_second: float = 500.0
     segment_bytes: int = SEGMENT_SIZE
-    #: on an object store, the least time from one write of the journal to the next
+    #: on an object store, the minimum time between two writes of the journal
     journal_linger_ms: int = 50
     upkeep: bool = True
-    #: held on the disk of a directory, to be given back when that is full; less where it is small
+    #: space reserved on the disk of a directory, released when the disk is full; less on a small disk
     ballast_bytes: int = 0
     max_block_s: float = 60.0
     producer_expiration_ms: int = 86_400_000
@@ -83,7 +83,7 @@ class Running:
     tabling: TableCommitter
     upkeep: BackgroundMaintenance
     encoders: ThreadPoolExecutor
-    #: where an event loop has tables made and taken over
+    #: creates tables and takes ownership of them for event loops
     owning: ThreadPoolExecutor
     report: Report
     ballast: BallastThread | None = None
@@ -92,7 +92,7 @@ class Running:
 def start(
     root: Root, settings: Settings, *, clock_ms: Callable[[], int] = wall_clock_ms, probe: Probe = no_probe
 ) -> Running:
-    """Take the root, replay its journal, and set the tables following."""
+    """Take ownership of the root, replay its journal, and start the commits to the tables."""
     began = time.monotonic()
     TopicConfig.of({}, server_defaults=settings.topic_defaults)
     info = open_root(root, create=True)
@@ -106,10 +106,10 @@ def start(
         running = _compose(root, info, epoch, settings, clock_ms, probe)
         if running.ballast is not None:
             running.ballast.claim = None if claimed else partial(_claim_later, running, settings, after)
-            with suppress(OSError):  # its thread says so, and tries again
+            with suppress(OSError):  # its thread logs the error and retries
                 running.ballast.look(may_fill=False)
         running.report = _recover(running)
-        # whoever was forgotten in an earlier life stays so: somebody else may go by that id since
+        # Producers that an earlier process forgot stay forgotten: another producer may use the id since.
         running.writer.producers.expire(clock_ms() - settings.producer_expiration_ms)
         running.writer.producers.close_reserved()
     except BaseException:
@@ -129,7 +129,7 @@ def start(
 
 
 def stop(running: Running) -> bool:
-    """Everything into the tables, the journal emptied, the root let go; True when nothing stayed behind."""
+    """Flush everything to the tables, empty the journal, release the root; True if nothing was left."""
     if running.ballast is not None:
         running.ballast.stop()
     running.upkeep.stop()
@@ -145,9 +145,9 @@ def stop(running: Running) -> bool:
 
 
 def _claim(root: Root, now_ms: int, settings: Settings, after: int) -> tuple[int, bool]:
-    """The next epoch, and whether it is taken: where there is no room to say so, some is made of what can be missed.
+    """Claim the next epoch; returns it, and whether the claim is stored. On a full disk, dispensable files go first.
 
-    Where nothing is left to give, a root that is locked is read meanwhile: nobody else can take the same epoch.
+    If that is not enough, a locked root serves reads without the claim: no other process can take the same epoch.
     """
     while True:
         try:
@@ -166,7 +166,7 @@ def _claim(root: Root, now_ms: int, settings: Settings, after: int) -> tuple[int
 
 
 def _claim_later(running: Running, settings: Settings, after: int) -> None:
-    """What a start had no room for. Until then nothing was written by this epoch."""
+    """Store the claim that a start had no room for. Until then this epoch has written nothing."""
     now_ms = wall_clock_ms()
     epoch = claim_epoch(running.root.owners, now_ms, settings.topic_defaults, after=after)
     if epoch != running.epoch:
@@ -174,7 +174,7 @@ def _claim_later(running: Running, settings: Settings, after: int) -> None:
 
 
 def _epoch_of_tables(store: Store) -> int:
-    """The newest that a table knows of: in a copy of the tables alone nothing else tells, and ours must be later."""
+    """The newest epoch in any table: a copy of only the tables has no other trace, and the new epoch must be later."""
     newest = 0
     for entry in store.list(TOPICS):
         table = Table(store, f"{TOPICS}/{entry.name}")
@@ -186,16 +186,16 @@ def _epoch_of_tables(store: Store) -> int:
 
 
 def take_ownership(running: Running, live: TopicState) -> None:
-    """Make a table ours before the first offset is given out there."""
+    """Take ownership of a table before its first offset is assigned."""
     if not live.owned and not live.deleted:
         if live.closed is not None:
             raise live.closed
         running.tabler.bring_up(live)
-        running.catalog.apply_settings(live)  # a former owner may have changed them up to now
+        running.catalog.apply_settings(live)  # a former owner may have changed them until now
 
 
 def open_producer_table(running: Running) -> TopicState:
-    """The same for the table of idempotent producers, which is made when the first one shows up."""
+    """Take ownership of the table of idempotent producers; it is created for the first such producer."""
     sequencer = running.writer.sequencer
     if sequencer.producer_table is None:
         sequencer.producer_table = running.catalog.producers(create=True)
@@ -265,7 +265,7 @@ def _compose(
 
 def _recover(running: Running) -> Report:
     catalog, writer = running.catalog, running.writer
-    found = running.journal.recover()  # before any table is read: a former owner may be filling them to this moment
+    found = running.journal.recover()  # before any table is read: a former owner may still be writing to them
     writer.sequencer.producer_table = _load_producers(running)
     report = replay(found, running.journal, writer, catalog.find, catalog.table_names)
     for name, error in report.closed.items():
@@ -282,7 +282,7 @@ def _recover(running: Running) -> Report:
 
 
 def _load_producers(running: Running) -> TopicState | None:
-    """What the table of producers remembers; a damaged one refuses idempotent requests alone."""
+    """Load the table of producers; if it is damaged, only idempotent requests are refused."""
     producers: TopicState | None = None
     try:
         producers = running.catalog.producers(create=False)
@@ -304,7 +304,7 @@ def _load_producers(running: Running) -> TopicState | None:
 
 
 def _finish_decision(running: Running, report: Report, name: str, topic_id: str, decision: Mapping[str, Any]) -> None:
-    """A decision that was made durable is carried out, however long ago the crash was."""
+    """Carry out a durable decision after a crash, however long ago."""
     catalog = running.catalog
     live = None if is_internal(name) else catalog.find(name)
     if live is None or live.table.snapshot.configuration.get(TOPIC_ID) != topic_id:

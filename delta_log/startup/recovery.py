@@ -1,10 +1,10 @@
-"""Start: what the journal holds and the tables do not yet.
+"""Recovery at start: replays the records that the journal has and the tables do not have yet.
 
 frame below the table's end               it is in the table: skip
-topic id of an earlier life               the topic was deleted: drop; also where its table is marked deleted
-another epoch than the table's            not of this table's history: set aside, named
-a payload that cannot be read             its offsets become a hole, named
-neighbours that cannot be read            what they may have given out becomes a hole, named; their segment is kept
+topic id of a deleted topic               drop; also if its table is marked deleted
+another epoch than the table's            not of this table's history: set aside, reported
+a payload that cannot be read             its offsets become a hole, reported
+neighbours that cannot be read            offsets they may have assigned: a hole, reported; their segment is kept
 else                                      live again, at its offsets
 """
 
@@ -31,13 +31,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Report:
-    """What a start found and did, for its one line in the log."""
+    """The result of a recovery, for the log line of a start."""
 
     segments: int = 0
     size: int = 0
     records: int = 0
     topics: set[str] = field(default_factory=set[str])
-    #: the topics, and the server's own
+    #: the topics, and the internal tables
     tables: set[str] = field(default_factory=set[str])
     tabled: int = 0
     dropped: int = 0
@@ -73,10 +73,10 @@ OpenTopic = Callable[[str], TopicState | None]
 def replay(
     found: Recovered, journal: Journal, writer: Writer, open_topic: OpenTopic, all_tables: Callable[[], Sequence[str]]
 ) -> Report:
-    """Make live what the tables do not hold. `open_topic` answers None where there is no such table.
+    """Make live the records that the tables lack. `open_topic` returns None if there is no such table.
 
-    Tables are to be opened after the journal was read: what was gone from it by then is in them. `all_tables` is asked
-    for their names where groups left no trace of whose they were.
+    Tables must be opened after the journal was read: what it no longer had by then is in them. `all_tables` lists them
+    all, for unreadable groups whose tables are unknown.
     """
     report = Report(found.segments, found.size, torn=found.torn, damage=[*found.damage, *found.untraceable])
     lives: dict[str, TopicState] = {}
@@ -112,9 +112,10 @@ def _ends(live: TopicState) -> TableEnds:
 
 
 def _keep_unread(journal: Journal, writer: Writer, found: Recovered, report: Report) -> None:
-    """For whoever can read more of it than we can.
+    """Keep the segments of unreadable groups for a later repair.
 
-    All of the journal stays while a table is closed: nothing else says what it may have been given, once it is mended.
+    While a table is closed, the whole journal stays: only the journal tells which offsets the table may have assigned,
+    once it is repaired.
     """
     segments = sorted({segment for unread in found.unread for segment in unread.segments})
     writer.aside.update(segments)
@@ -125,7 +126,7 @@ def _keep_unread(journal: Journal, writer: Writer, found: Recovered, report: Rep
 
 
 def _by_topic(found: Recovered) -> dict[str, list[FoundFrame]]:
-    """The frames and decisions of each topic as they were written."""
+    """The frames and decisions of each topic in the order in which they were written."""
     topics: dict[str, list[FoundFrame]] = {lost.note.topic: [] for lost in found.lost}
     for item in found.frames:
         topics.setdefault(item.frame.topic, []).append(item)
@@ -135,7 +136,7 @@ def _by_topic(found: Recovered) -> dict[str, list[FoundFrame]]:
 def _note_decisions(
     journal: Journal, writer: Writer, live: TopicState, items: Sequence[FoundFrame], report: Report
 ) -> None:
-    """Each holds its segment until it is carried out."""
+    """Report the decisions. Each keeps its segment until it is carried out."""
     for item in items:
         if item.frame.kind == DECISION and item.sound:
             if item.frame.topic_id == live.id:
@@ -146,7 +147,7 @@ def _note_decisions(
 
 
 def _open(name: str, open_topic: OpenTopic, report: Report) -> TopicState | None:
-    """A table that the journal speaks of. What it is found to hold must last, as the journal will let go of it."""
+    """Open a table named in the journal, and make its log durable: the journal will release what the table has."""
     try:
         live = open_topic(name)
         if live is not None:
@@ -159,18 +160,17 @@ def _open(name: str, open_topic: OpenTopic, report: Report) -> TopicState | None
 
 
 def _pin(writer: Writer, items: Sequence[FoundFrame]) -> None:
-    """What belongs to a closed topic stays in the journal until it is mended."""
+    """Keep a closed topic's records in the journal until the topic is repaired."""
     never = PartitionState(0, 0)
     for item in items:
         writer.segments.setdefault(_segment(item.place), {})[never] = 1
 
 
 def _replay_topic(writer: Writer, live: TopicState, items: list[FoundFrame], report: Report) -> None:
-    """Make frames live again, a group for each segment, so that what was one unit is tabled in one commit.
+    """Make frames live again, a group for each segment, so that one unit reaches its table in one commit.
 
-    Frames that were copied forward lie behind later ones: then all are put in order, and are one group. Of two
-    copies the last is taken, as a former owner who made it lets go of the others when he wakes up; but a sound one
-    before one that is not.
+    Frames that were copied forward lie behind later ones: then all are sorted, and are one group. Of two copies the
+    last is taken, because a former owner that made it may still release the others; but a sound copy is preferred.
     """
     in_order = _is_in_order(items)
     if not in_order:
@@ -213,7 +213,7 @@ def _segment(place: Place) -> tuple[int, int]:
 
 
 def _replay(live: TopicState, item: FoundFrame, report: Report) -> Chunk | str | None:
-    """The chunk that becomes live again; why it must not; or None when there is nothing to do."""
+    """Replay a frame: returns the chunk that is live again, the reason to set it aside, or None if nothing is to do."""
     frame = item.frame
     if frame.topic_id != live.id or live.deleted:
         report.dropped += frame.count
@@ -256,9 +256,9 @@ def _show(tail: PartitionState, chunk: Chunk) -> None:
 def _keep_lost_offsets(
     journal: Journal, writer: Writer, lives: dict[str, TopicState], report: Report, lost: Lost
 ) -> None:
-    """Offsets at the very end that were given out but cannot be read any more are never given out again.
+    """Turn unreadable offsets at the end into a hole, so that they are never assigned again.
 
-    The whole journal stays until the table says so too: what it tells of them is spread over several segments.
+    The whole journal stays until the table has the hole: the evidence of them is spread over several segments.
     """
     note = lost.note
     live = lives.get(note.topic)

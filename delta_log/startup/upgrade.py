@@ -1,8 +1,8 @@
-"""From an older format of a root to the present one, step by step and in place.
+"""Upgrades a root from an older format to the present one, step by step and in place.
 
-There has been one format so far, so there is no step yet: a change of what is stored comes with its own. A step must be
-such that it can be done again: a death in the middle of it leaves the older number, and the next try begins with it. In
-a bucket its former owner can journal nothing more by then, but what he journaled he may still bring to the tables.
+There has been only one format so far, so there is no step yet: a change of the stored format adds its step. A step must
+be repeatable: a crash in the middle leaves the older number, and the next try begins with that step. In a bucket, the
+former owner can journal nothing more by then, but it may still bring journaled records to the tables.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.stores import Store
 
 Step = Callable[[Store], None]
-#: What makes of a root of this format one of the next.
+#: The step that turns a root of this format into one of the next.
 STEPS: Final[Mapping[int, Step]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeReport:
-    """From which format to which; `str` is what there is to print."""
+    """The formats before and after; `str` is the text to print."""
 
     location: str
     before: int
@@ -44,7 +44,7 @@ class UpgradeReport:
 
 
 def plan_upgrade(location: str, found: int, wanted: int, steps: Mapping[int, Step]) -> list[int]:
-    """The formats to leave, in order; NotARoot where there is no way. Pure."""
+    """The formats whose steps are needed, in order; NotARoot if a step is missing. Pure."""
     if found > wanted:
         why = f"its format {found} is newer than this version, which knows {wanted}: install a newer one"
         raise NotARoot(location, why)
@@ -62,7 +62,7 @@ def upgrade(
     wanted: int = FORMAT,
     probe: Probe = no_probe,
 ) -> UpgradeReport:
-    """Bring a root to the present format. RootInUse while somebody owns it. `steps` and `wanted` are for tests."""
+    """Upgrade a root to the present format. RootInUse while it has an owner. `steps` and `wanted` are for tests."""
     place = as_root(root, probe=probe)
     info = open_root(place, create=False)
     plan = plan_upgrade(place.store.location, info.format, wanted, steps)
@@ -83,7 +83,7 @@ def upgrade_held(
     wanted: int = FORMAT,
     probe: Probe = no_probe,
 ) -> RootInfo:
-    """The same, by whoever holds the root; a start does it before anything else."""
+    """Upgrade a root that the caller holds; a start does it before anything else."""
     plan = plan_upgrade(place.store.location, info.format, wanted, steps)
     if plan:
         take_over(place)
