@@ -1,4 +1,4 @@
-"""Taking records into an open transaction: numbered, checked against what it has, written down once they are many."""
+"""Takes records into an open transaction: numbers them, checks for repeats and limits, spills them once many."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from delta_log.transactions.registry import TransactionRegistry
 from delta_log.transactions.spill import Spill, spill_requests
 from delta_log.transactions.transaction import Addition, Transaction
 
-#: Checks records for a topic and splits them; the function says what number they have there.
+#: Checks records for a topic and splits them by partition; the function returns their number in the topic.
 Prepare = Callable[[str, Any, Callable[[TopicState], ProducerStamp | None]], tuple[TopicState, Request]]
 
 
 def _no_number(_: TopicState) -> None:
-    """Of what is in a stage."""
+    """The number of staged records: none."""
 
 
 class RecordIntake:
-    """Whoever adds to a transaction holds its lock."""
+    """Takes records and additions into transactions, each under the transaction's lock."""
 
     def __init__(
         self, standing: TransactionRegistry, prepare: Prepare, bounds: Bounds, spill_directory: Path | None
@@ -39,7 +39,7 @@ class RecordIntake:
     def take(
         self, found: Transaction, topic: str, records: Any, producer: ProducerStamp | None, stage: str | None
     ) -> Staged:
-        """All of a request, or, where it was taken before or is refused, nothing."""
+        """Take a whole request; nothing is taken if it is a repeat or is refused."""
         if stage is not None:
             check_id("stage", stage)
         with found.lock:
@@ -57,7 +57,7 @@ class RecordIntake:
         return Staged(assignment, request.count)
 
     def add(self, found: Transaction, addition: Addition) -> None:
-        """It takes what it adds to what was there of its name."""
+        """Add to the transaction; an addition of the same name is joined with the earlier one."""
         with found.lock:
             self._standing.check_open(found)
             before = found.additions.get(addition.name)

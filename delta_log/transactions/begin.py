@@ -1,4 +1,4 @@
-"""Beginning a transaction: the next epoch of its transactional id, or, of a version that is open, the one there is."""
+"""Begins a transaction: opens the next epoch of its id, or returns the open transaction of the same version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class Beginning:
-    """What it opens is found in `standing` from then on."""
+    """Begins transactions and registers them in `standing`."""
 
     def __init__(
         self,
@@ -46,32 +46,32 @@ class Beginning:
         self._joining = threading.Lock()
 
     def begin(self, transactional_id: str, timeout_ms: int | None, version: int | None) -> Begun:
-        """A version is begun once while it is open, and not at all once it was committed."""
+        """Begin a transaction. A version has one open transaction at a time, and none once it was committed."""
         check_transactional_id(transactional_id)
         if version is None:
             return self.open(transactional_id, timeout_ms, None)
         if type(version) is not int or not 0 <= version <= _INT64_MAX:
             raise TransactionError(f"a version is a whole number from 0 to {_INT64_MAX}, not {quoted(version)}")
         self._standing.check_writable()
-        with self._joining:  # two who begin one at once are given one
+        with self._joining:  # concurrent callers of the same version get the same transaction
             return self._join(transactional_id, version) or self.open(transactional_id, timeout_ms, version)
 
     def _join(self, transactional_id: str, version: int) -> Begun | None:
         """The transaction of a version, if it is open."""
-        with self._standing.lock:  # one that is committed meanwhile is either still open or known
+        with self._standing.lock:  # a transaction committed meanwhile is either still open or among the decisions
             decided = self._standing.decisions.version(transactional_id)
             if decided is not None and version <= decided:
                 raise VersionDecided(transactional_id, version, decided)
             named = self._standing.open.of_name(transactional_id)
         for each in named:
-            # What opens a later epoch settles one that is in doubt.
+            # A transaction in doubt is not joined: opening a later epoch settles it.
             if each.version == version and not self._standing.in_doubt(each) and not self._standing.has_ended(each):
                 left_ms = max(1, each.deadline_ms - self._clock_ms())
                 return Begun(each.key.id, transactional_id, each.key.epoch, left_ms)
         return None
 
     def open(self, transactional_id: str, timeout_ms: int | None, version: int | None) -> Begun:
-        """The next epoch, which shuts out whoever held one before."""
+        """Open the next epoch, which fences all earlier ones."""
         standing, timeout = self._standing, self._bounds.timeout_ms if timeout_ms is None else timeout_ms
         if not 1 <= timeout <= self._bounds.most_timeout_ms:
             raise InvalidTransactionTimeout(timeout, self._bounds.most_timeout_ms)

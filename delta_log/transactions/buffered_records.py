@@ -1,11 +1,11 @@
-"""The records of one open transaction: what it may take, and what is a repeat. Pure.
+"""The records of one open transaction: limits, and detection of repeats. Pure.
 
-Records are numbered by topic, from 0 in each transaction, by who sends them or else as they come. They are kept in the
-order in which they came: as they were sent while they are few, else as places in a spill.
+Records are numbered by topic, from 0 in each transaction, by their producer or else in order of arrival. They are kept
+in order of arrival: as they were sent while they are few, else as places in a spill.
 
-A part of them may be a stage, which has numbers of its own. The commit says which stages count, and in which order, so
-one that somebody began and did not end leaves nothing behind. What is in a stage is stored without a number, as it is
-not known before which numbers would have none missing: the commit, which happens once, has it stored once.
+Some may belong to a stage, which has separate numbers. The commit chooses the stages and their order, so an abandoned
+stage leaves nothing behind. Staged records are stored without a number, because the choice could leave gaps in the
+numbers; they are stored only once because the commit happens only once.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from delta_log.topics.topic_state import TopicState
 from delta_log.transactions.transaction_id import TransactionKey
 
 MIB: Final = 1024 * 1024
-#: What a request takes beside its bytes for each partition that it goes to, measured; half of that once it is spilled.
+#: Memory of a request beyond its bytes, for each of its partitions, measured; half of it once the request is spilled.
 _OVERHEAD: Final = 1400
 
 
 def cost_of(request: Request) -> int:
-    """What it takes of memory while it is kept as it came."""
+    """Memory of a request that is not spilled."""
     return request.size + _OVERHEAD * len(request.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The answer to records of an open transaction: the partition of each, as the offsets are not given out yet."""
+    """The answer to records of an open transaction: their partitions, because offsets are not assigned yet."""
 
     partitions: Sequence[int]
     count: int
@@ -65,7 +65,7 @@ class HeldRequest:
 
 @dataclass(slots=True)
 class BufferedRecords:
-    """`size` is the bytes of it, `cost` what it may take of memory, and `memory` what of that has not been spilled."""
+    """A transaction's records. `size`: their bytes; `cost`: memory before spilling; `memory`: the part not spilled."""
 
     key: TransactionKey
     bounds: Bounds
@@ -78,7 +78,7 @@ class BufferedRecords:
     _next: dict[tuple[str | None, str], int] = field(default_factory=dict[tuple[str | None, str], int])
 
     def number(self, live: TopicState, given: ProducerStamp | None, stage: str | None = None) -> ProducerStamp:
-        """The number of what comes next; raises where it was sent by somebody else."""
+        """The number of the next records; raises if they come from another producer or epoch."""
         name, epoch = self.key.transactional_id, self.key.epoch
         if given is None:
             return ProducerStamp(name, epoch, self._next.get((stage, live.id), 0))
@@ -91,7 +91,7 @@ class BufferedRecords:
         return given
 
     def is_repeat(self, given: HeldRequest) -> bool:
-        """Whether it was taken before; raises where it breaks the rules of sequence, or the bounds."""
+        """Check for a repeat; raises if the request breaks the rules of sequence, or the limits."""
         request = given.request
         numbers = self._numbers.get(given.stage) or Producers(self.key.epoch)
         decision = numbers.decide(given.live.id, given.stamp, request.count, request.digest)
@@ -110,12 +110,12 @@ class BufferedRecords:
             raise TransactionTooLarge(self.key.id, "transaction.max.bytes", self.size + more, self.bounds.most_bytes)
 
     def add(self, more: int) -> None:
-        """What it has beside records takes so much more, all of it in memory."""
+        """Add the size of additions, which stay in memory."""
         self.size += more
         self.cost += more
 
     def take(self, held: HeldRequest, cost: int) -> None:
-        """It is part of the transaction from now on; `cost` is what it would be as it came."""
+        """Add a request to the transaction; `cost` is its memory before spilling."""
         live, request, stamp = held.live, held.request, held.stamp
         row = (stamp.producer_id, live.name, live.id, stamp.epoch, stamp.sequence, request.count, request.digest)
         numbers = self._numbers.setdefault(held.stage, Producers(self.key.epoch))
@@ -131,14 +131,14 @@ class BufferedRecords:
         return [held for held in self.requests if held.slices is None]
 
     def spilled(self, places: Sequence[tuple[HeldRequest, list[Slice]]]) -> None:
-        """So much lies in the spill now, and not in memory."""
+        """Note the places of requests that have moved from memory to the spill."""
         for held, slices in places:
             held.slices, held.request.parts, held.request.assignment = slices, [], ()
             held.request.reassign = None
         self.memory = 0
 
     def chosen(self, stages: Sequence[str] | None) -> list[HeldRequest]:
-        """What counts: all as it came, or what is in no stage and then these, one after the other."""
+        """The requests to commit: all in order of arrival, or those in no stage and then the given stages in order."""
         if stages is None:
             return self.requests
         by_stage: dict[str | None, list[HeldRequest]] = {}
@@ -150,7 +150,7 @@ class BufferedRecords:
         return [held for stage in (None, *dict.fromkeys(stages)) for held in by_stage.get(stage, ())]
 
     def appends(self, spill: memoryview, stages: Sequence[str] | None = None) -> list[Prepared]:
-        """What counts, as it will be stored; what was spilled is as it lies there."""
+        """The requests to commit, ready to be stored; spilled ones refer to the spill's bytes."""
         chosen = self.chosen(stages)
         for held in chosen:
             if held.slices is not None:

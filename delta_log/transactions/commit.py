@@ -1,4 +1,4 @@
-"""Committing a transaction: what is to be stored, the last word in its turn at the journal, and what became of it."""
+"""Commits a transaction: prepares the unit, decides in its turn in the commit queue, and records the outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from delta_log.transactions.transaction_log import MOST_REQUESTS, TABLE, Committ
 
 
 class Committing:
-    """Whoever has started one stores it, and says then that it is stored, or why not."""
+    """Commits in steps. The caller of `start` stores the commit, then calls `stored` or `not_stored`."""
 
     def __init__(self, standing: TransactionRegistry, ledger: Ledger, clock_ms: Callable[[], int]) -> None:
         self._standing = standing
@@ -35,7 +35,10 @@ class Committing:
     def start(
         self, transaction: str, stages: Sequence[str] | None = None, *, stores_additions: bool = True
     ) -> Committed | Future[Committed] | tuple[Transaction, Commit]:
-        """Nothing can be added from now on, unless it fails. The answer, or who is about to have it, or what to do."""
+        """Start a commit; nothing can be added any more unless it fails.
+
+        Returns the answer, or the future of a commit under way, or the commit that the caller must store.
+        """
         self._standing.check_writable()
         found = self._standing.open.get(transaction)
         if found is None:
@@ -57,7 +60,7 @@ class Committing:
         return found, Commit(appends, self._decide(found, appends), tuple(found.additions.values()))
 
     def _check_version(self, found: Transaction) -> None:
-        """Under its lock. Whether another of its version was committed, between its beginning and its epoch."""
+        """Check, under its lock, that its version is new: another one may have committed it since this one began."""
         if found.version is None:
             return
         name = found.key.transactional_id
@@ -77,7 +80,7 @@ class Committing:
         version = decisions.version(transactional_id) if found.version is None else found.version
 
         def decide(producers: Producers, answers: Sequence[Appended]) -> EncodedRows:
-            """In the unit's turn at the journal: whoever opened a later epoch before it has shut it out."""
+            """Decide in the unit's turn in the commit queue: a later epoch opened before it fences the transaction."""
             self._standing.try_to_commit(found)
             epoch = producers.epoch_of(transactional_id)
             if is_later(epoch, found.key.epoch):
@@ -93,7 +96,7 @@ class Committing:
         return decide
 
     def stored(self, found: Transaction) -> Committed:
-        """Its unit is durable."""
+        """Note that its unit is durable."""
         committed, deciding = found.committed, found.deciding
         if committed is None or deciding is None:
             raise OutcomeUnknown(f"transaction {found.key.id}", "it was stored without its decision")
@@ -102,11 +105,11 @@ class Committing:
         return committed
 
     def not_stored(self, found: Transaction, error: BaseException) -> BaseException:
-        """What the caller is told. It stays open where another commit of it may do better."""
+        """The error for the caller. The transaction stays open if another commit of it may succeed."""
         told, deciding = error, found.deciding
         unknown = OutcomeUnknown(f"the commit of {found.key.id}", str(error) or repr(error))
         if not isinstance(error, LakelogError):
-            # Its unit may be under way still: it stays as it is, and is not tried again.
+            # Its unit may still be under way: the state stays, and there is no retry.
             self._standing.lose(found)
             told = unknown if isinstance(error, Exception) else error
         elif error.outcome != LakelogError.outcome:
@@ -124,7 +127,7 @@ class Committing:
 
 
 def _decision() -> Future[Committed]:
-    """Whoever waits for it may stop, and takes it from nobody: what is running cannot be cancelled."""
+    """The future of a commit. It is marked as running, so that a waiter that stops cannot cancel it for the others."""
     made = Future[Committed]()
     made.set_running_or_notify_cancel()
     return made

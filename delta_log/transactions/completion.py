@@ -1,7 +1,7 @@
-"""Which versions of the tables have all of a transaction: said in its row, once they followed.
+"""Completes a transaction's row with the versions of the tables that have its records.
 
-At the decision no version is known. So the row is stored a second time by and by, those of a second in one unit: its
-state is `complete` then, and each of its topics has a version. Only who reads the table makes use of it.
+At the decision no version is known. So the row is stored a second time later, the rows of about a second in one unit:
+its state is then `complete`, and each of its topics has a version. Only readers of the table use it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from delta_log.transactions.registry import TransactionRegistry
 from delta_log.transactions.transaction_id import TransactionKey
 from delta_log.transactions.transaction_log import REMEMBERED, TABLE, Stored, complete, stored_in
 
-#: So many are looked at in one go.
+#: Transactions checked in one run.
 _AT_ONCE: Final = 5_000
 _NOT_YET: Final = -1
 
 
 class Completing:
-    """`find` is an open topic by its name."""
+    """Completes rows. `find` returns an open topic by its name."""
 
     def __init__(self, standing: TransactionRegistry, ledger: Ledger, find: Callable[[str], TopicState]) -> None:
         self._standing = standing
@@ -38,14 +38,14 @@ class Completing:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Of those that wait, whatever the tables have by now."""
+        """Complete the waiting transactions whose records are in the tables by now."""
         waiting, done = self._standing.incomplete, dict[TransactionKey, Row]()
         with self._lock:
             for _ in range(min(len(waiting), _AT_ONCE)):
                 key = waiting.popleft()
                 row = self._standing.decisions.row(key)
                 if row is None:
-                    continue  # its place was taken
+                    continue  # a later commit took its slot
                 versions = self._versions(row)
                 if versions is None:
                     waiting.append(key)
@@ -60,7 +60,7 @@ class Completing:
                 raise
 
     def _versions(self, row: Row) -> list[int | None] | None:
-        """None as long as a table is behind."""
+        """Version of each table; None while a table is behind."""
         try:
             versions = [self._version(stored) for stored in stored_in(row)]
         except LakelogError:
@@ -68,7 +68,7 @@ class Completing:
         return None if _NOT_YET in versions else versions
 
     def _version(self, stored: Stored) -> int | None:
-        """None where the topic is gone, `_NOT_YET` where its table is behind."""
+        """Version of one table; None if the topic is gone, `_NOT_YET` if the table is behind."""
         try:
             live = self._find(stored.topic)
         except UnknownTopic:
@@ -78,9 +78,9 @@ class Completing:
         return live.table.snapshot.version if is_tabled(live, stored.ranges) else _NOT_YET
 
     def _decide(self, rows: Sequence[Row], _: Producers, __: Sequence[Appended]) -> EncodedRows:
-        """In the unit's turn: a later commit may have taken a row's place, and must not be written over.
+        """Choose the rows in the unit's turn: a later commit may have taken a slot, and must not be overwritten.
 
-        One that was decided is open until it is among the decisions, and it is looked for in that order.
+        A decided transaction stays open until it is among the decisions, so the two are checked in that order.
         """
         taken = {
             (each.key.transactional_id, each.key.epoch % REMEMBERED)

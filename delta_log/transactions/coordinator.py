@@ -1,12 +1,12 @@
-"""The door to transactions: begin, append, commit or abort, from threads and, to commit, from event loops.
+"""The API of transactions: begin, append, commit or abort, from threads and, to commit, from event loops.
 
     begun = log.transactions.begin("copier")
     log.transactions.append(begun.id, "orders", records)
     committed = log.transactions.commit(begun.id)
 
 Nothing of an open transaction is stored, so nothing has to be undone. A commit is one unit of the journal: the records
-of all topics, what the caller stores beside them, and the row that says so. Until that is durable the transaction is
-not committed, and a server that begins anew knows nothing of it.
+of all topics, the caller's additions, and the row of the decision. Until the unit is durable the transaction is not
+committed, and a restarted server knows nothing of it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from delta_log.transactions.registry import TransactionRegistry
 from delta_log.transactions.transaction import Addition, Begun, Commit, Known, Transaction
 from delta_log.transactions.transaction_log import TABLE, Committed, Decisions
 
-#: How often what is kept of decisions is looked through.
+#: Interval of the search for decisions to forget.
 _FORGET_EVERY_MS: Final = 600_000
 
-#: Has a commit stored, as part of a unit; answers what became of its appends.
+#: Stores a commit as part of a unit; returns the results of its appends.
 Store = Callable[[Commit], Awaitable[Sequence[Appended]]]
 
 
 class Transactions:
-    """Of a log that is owned."""
+    """The transactions of a root, in its owner."""
 
     def __init__(
         self,
@@ -68,27 +68,27 @@ class Transactions:
 
     @property
     def open_count(self) -> int:
-        """How many have neither been committed nor aborted."""
+        """Number of transactions that are neither committed nor aborted."""
         return len(self._standing.open)
 
     def open_names(self) -> set[str]:
-        """The transactional ids of these."""
+        """The transactional ids of open transactions."""
         return {each.key.transactional_id for each in self._standing.open.all()}
 
     @property
     def held_bytes(self) -> int:
-        """What these hold, in memory and in files, with what it takes of memory."""
+        """Bytes that open transactions hold, in memory and in spills, with their overhead in memory."""
         return self._standing.held_bytes
 
     def statistics(self) -> TransactionStatistics:
-        """All of them in numbers."""
+        """Counts of transactions for metrics."""
         return self._standing.measure()
 
     def begin(self, transactional_id: str, timeout_ms: int | None = None, version: int | None = None) -> Begun:
-        """Open the next epoch of a transactional id: what its holders before had not committed is aborted.
+        """Open the next epoch of a transactional id; uncommitted transactions of its earlier epochs are aborted.
 
-        A `version` is committed once: whoever begins it while it is open is given the same transaction, and
-        VersionDecided says that it, or a higher one, was committed.
+        A `version` is committed once: beginning it while it is open returns the same transaction, and VersionDecided
+        is raised if it, or a higher one, was committed.
         """
         return self._beginning.begin(transactional_id, timeout_ms, version)
 
@@ -100,27 +100,27 @@ class Transactions:
         producer: ProducerStamp | None = None,
         stage: str | None = None,
     ) -> Staged:
-        """Check records, and keep them. `producer` numbers them in this transaction, stage and topic.
+        """Check and buffer records. `producer` numbers them in this transaction, stage and topic.
 
-        So a repeat is known; of one in a stage by its number and count. The commit may say which stages count.
+        By the number a repeat is recognized; in a stage by number and count. The commit may choose stages.
         """
         return self._taking.take(self._standing.find(transaction), topic, records, producer, stage)
 
     def add(self, transaction: str, addition: Addition) -> None:
-        """What the caller stores with the commit, joined with what has its name already. It is a part of its size."""
+        """Add data to store with the commit, joined with an addition of the same name. It counts towards the size."""
         self._taking.add(self._standing.find(transaction), addition)
 
     def check(self, transaction: str) -> None:
-        """Raise where nothing can be added to it."""
+        """Raise if nothing can be added to the transaction."""
         found = self._standing.find(transaction)
         with found.lock:
             self._standing.check_open(found)
 
     def commit(self, transaction: str, stages: Sequence[str] | None = None) -> Committed:
-        """Have all of it become visible, or raise why not; where it was committed before, the first answer again.
+        """Commit the transaction, or raise the reason why not; a repeat returns the first answer.
 
-        With `stages` only these count, in this order, and what is in none. One to which anything was added is refused:
-        `commit_async` stores that.
+        With `stages`, records outside of stages and in these are committed, these in this order. A transaction with
+        additions is refused: `commit_async` stores those.
         """
         step = self._committing.start(transaction, stages, stores_additions=False)
         if not isinstance(step, tuple):
@@ -135,9 +135,9 @@ class Transactions:
     async def commit_async(
         self, transaction: str, store: Store | None = None, stages: Sequence[str] | None = None
     ) -> Committed:
-        """The same for a loop. Where anything was added, `store` makes it part of another unit, and has to be there.
+        """Commit from an event loop. `store` is required for additions: it makes the commit a part of a larger unit.
 
-        What that raises is why it was not stored. Whoever stops waiting changes nothing.
+        An exception of `store` is the reason why it was not stored. A cancelled caller does not stop the commit.
         """
         found = self._standing.open.get(transaction)
         busy = found is not None and found.lock.locked()
@@ -163,7 +163,7 @@ class Transactions:
         return self._committing.stored(found)
 
     def abort(self, transaction: str) -> None:
-        """Forget all of it. It may be repeated; TransactionDecided where it was committed."""
+        """Abort the transaction. May be repeated; TransactionDecided if it was committed."""
         self._standing.check_writable()
         found = self._standing.open.get(transaction)
         if found is not None and not self._standing.has_ended(found):
@@ -173,7 +173,7 @@ class Transactions:
             raise TransactionDecided(transaction, "committed" if state == "committed" else "being committed")
 
     def describe(self, transaction: str) -> Known:
-        """What became of it; OutcomeUnknown where that is not kept any more, or is in doubt."""
+        """The state of the transaction; OutcomeUnknown if it is no longer kept, or in doubt."""
         self._standing.check_writable()
         found = self._standing.open.get(transaction)
         if found is not None and not self._standing.has_ended(found):
@@ -183,14 +183,14 @@ class Transactions:
         return self._standing.past(transaction)
 
     def expire(self) -> None:
-        """Abort those whose time is over, and forget decisions that are kept no longer."""
+        """Abort transactions past their deadline, and forget expired decisions."""
         standing = self._standing
         for each in standing.open.all():
             standing.has_ended(each)
         now_ms = self._clock_ms()
         if now_ms < self._forget_at_ms:
             return
-        with standing.lock:  # nobody may commit under a name meanwhile that is being forgotten
+        with standing.lock:  # meanwhile no commit may use a transactional id that is being forgotten
             self._forget_at_ms = now_ms + _FORGET_EVERY_MS
             silent = standing.decisions.silent(now_ms - self._bounds.expiration_ms)
             open_names = {each.key.transactional_id for each in standing.open.all()}
@@ -200,15 +200,15 @@ class Transactions:
                 standing.decisions.forget(silent)
 
     def complete(self) -> None:
-        """Say in the table whose time was over, and which versions of the topics' tables have what was committed.
+        """Store which transactions timed out, and which versions of tables have the committed records.
 
-        As far as they do by now.
+        A transaction whose records are not in all tables yet waits for a later call.
         """
         self._keep_overtime()
         self._completing.run()
 
     def _keep_overtime(self) -> None:
-        """So that it can be said after a restart, too."""
+        """Store timeouts, so that they are known after a restart."""
         standing = self._standing
         with standing.lock:
             keys = list(standing.overtime)
@@ -223,8 +223,8 @@ class Transactions:
                 standing.overtime.pop(key, None)
 
     def close(self) -> None:
-        """The log is closed: what is open is forgotten."""
+        """Abort all open transactions, because the log is closed."""
         for each in self._standing.open.all():
             self._standing.abort(each, TransactionAborted(each.key.id, "the log was closed"))
-            if each.spill is not None:  # also of one whose outcome nobody will learn here
+            if each.spill is not None:  # also of one whose outcome stays unknown in this process
                 each.spill.close()

@@ -1,6 +1,6 @@
-"""The transactions that have not ended: found by what they are called, by whose they are, and by when they must end.
+"""Open transactions, indexed by id, by transactional id, and by deadline.
 
-To begin one among a thousand costs no look at the others. Pure, but for what it holds; whoever changes it holds a lock.
+To begin one among a thousand does not visit the others. Pure except for its state; the caller of a change holds a lock.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ K = TypeVar("K")
 
 
 class OpenTransactions:
-    """`get`, `all` and the count may be asked by anybody at any time."""
+    """The open transactions. `get`, `all` and the count need no lock."""
 
     def __init__(self) -> None:
         self._all: dict[str, Transaction] = {}
         self._named: dict[str, dict[Transaction, None]] = {}
-        #: By how long they may last. Those that may last equally long end in the order in which they were begun.
+        #: By timeout. Transactions with the same timeout end in the order in which they were begun.
         self._lasting: dict[int, dict[Transaction, None]] = {}
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class OpenTransactions:
         self._lasting.setdefault(_lasts_ms(begun), {})[begun] = None
 
     def remove(self, ended: Transaction) -> None:
-        """It may be gone already."""
+        """Remove a transaction; it may be gone already."""
         self._all.pop(ended.key.id, None)
         _discard(self._named, ended.key.transactional_id, ended)
         _discard(self._lasting, _lasts_ms(ended), ended)
@@ -45,7 +45,7 @@ class OpenTransactions:
         return list(self._named.get(transactional_id, ()))
 
     def overdue(self, now_ms: int) -> list[Transaction]:
-        """Those whose time is over. One that was begun a moment later by another thread may hide one for that long."""
+        """Transactions past their deadline. One begun concurrently, due slightly later, may hide one for that long."""
         found: list[Transaction] = []
         for beside in self._lasting.values():
             for each in beside:

@@ -1,6 +1,6 @@
-"""The transactions that have not ended, and what is known of those that have: found, fenced, timed out, closed.
+"""Registry of open transactions, and of the outcomes of ended ones: finds, fences, times out and closes them.
 
-It knows who holds which epoch and what was decided; it stores nothing.
+It knows the holders of epochs and the decisions; it stores nothing.
 """
 
 from __future__ import annotations
@@ -28,26 +28,25 @@ from delta_log.transactions.transaction import Known, Transaction
 from delta_log.transactions.transaction_id import TransactionKey, parse_id
 from delta_log.transactions.transaction_log import Committed, Decisions, row_of
 
-#: The reasons why transactions were aborted are remembered of so many, and only in one life. That it was their time is
-#: stored besides.
+#: Reasons of aborts are remembered for so many transactions, and only until a restart. Timeouts are also stored.
 _MOST_ENDED: Final = 10_000
-#: More than any life stores.
+#: More groups than any process stores.
 _FOR_GOOD: Final = 2**63
 
 
 class TransactionRegistry:
-    """`lock` is held to change what is open; that of a transaction is taken before it, never behind it.
+    """The registry. `lock` is held to change what is open; a transaction's lock is taken before it, never after it.
 
-    Of what is under way, too, whoever holds it knows all.
+    While it is held, the set of in-flight transactions is complete.
     """
 
     def __init__(self, writer: Writer, decisions: Decisions, bounds: Bounds, clock_ms: Callable[[], int]) -> None:
         self.decisions = decisions
-        #: what was decided, and is perhaps not in the tables yet
+        #: committed transactions that may not be in all tables yet
         self.incomplete = deque(decisions.incomplete())
         self.open = OpenTransactions()
         self.ended: OrderedDict[str, LakelogError] = OrderedDict()
-        #: those of which it is not stored yet that their time was over
+        #: transactions that timed out, until that is stored
         self.overtime: dict[TransactionKey, None] = {}
         self.held_bytes = 0
         self._counts: dict[str, int] = dict.fromkeys(OUTCOMES, 0)
@@ -57,7 +56,7 @@ class TransactionRegistry:
         self._clock_ms = clock_ms
 
     def measure(self) -> TransactionStatistics:
-        """It waits for no lock."""
+        """Counts for metrics; takes no lock."""
         begun = min((each.key.begun_ms for each in self.open.all()), default=None)
         oldest_s = 0.0 if begun is None else max(0, self._clock_ms() - begun) / 1000
         return TransactionStatistics(len(self.open), self.held_bytes, oldest_s, tuple(self._counts.items()))
@@ -67,11 +66,11 @@ class TransactionRegistry:
             raise self._writer.fatal
 
     def epoch(self, found: Transaction) -> int:
-        """The one that was opened last of its transactional id."""
+        """The latest opened epoch of its transactional id."""
         return self._writer.producers.epoch_of(found.key.transactional_id)
 
     def find(self, transaction: str) -> Transaction:
-        """One that is open; raises what became of it otherwise."""
+        """Find an open transaction; if it is not open, raises its outcome."""
         self.check_writable()
         found = self.open.get(transaction)
         if found is None:
@@ -80,7 +79,7 @@ class TransactionRegistry:
         return found
 
     def check_open(self, found: Transaction) -> None:
-        """Under its lock. Raise where nothing can be added any more."""
+        """Raise if nothing can be added any more. The caller holds the transaction's lock."""
         if not found.ended and (found.deciding is not None or self.in_doubt(found)):
             raise TransactionDecided(found.key.id, "being committed")
         epoch = self.epoch(found)
@@ -92,7 +91,7 @@ class TransactionRegistry:
             raise self.past(found.key.id).why or TransactionDecided(found.key.id, "committed")
 
     def has_ended(self, found: Transaction) -> bool:
-        """Whether it has ended, perhaps this moment, as it was replaced or its time is over."""
+        """True if it has ended; ends it now if it is fenced or past its deadline."""
         epoch = self.epoch(found)
         if is_later(epoch, found.key.epoch):
             self.abort(found, TransactionFenced(found.key.id, epoch))
@@ -101,37 +100,37 @@ class TransactionRegistry:
         return found.ended
 
     def in_doubt(self, found: Transaction) -> bool:
-        """Whether a commit of it may be stored. It is not once a later group is, as that comes only where it is not."""
+        """True if a commit of it may be stored. A later stored group proves that it was not."""
         last, fatal = found.doubted_at, self._writer.fatal is not None
         return last >= self._writer.writes or (fatal and last >= 0)
 
     def try_to_commit(self, found: Transaction) -> None:
-        """In the turn of its unit."""
+        """Note a commit attempt, in the turn of its unit."""
         found.tried_at = self._writer.writes
 
     def doubt(self, found: Transaction) -> None:
-        """The journal does not know what became of its last try, if there was one."""
+        """Note that the outcome of its last commit attempt, if any, is unknown to the journal."""
         found.doubted_at = found.tried_at
 
     def lose(self, found: Transaction) -> None:
-        """Whoever was to hear what becomes of it is gone: only the next life knows."""
+        """Note that its outcome cannot be learned in this process: only a restart tells it."""
         found.doubted_at = _FOR_GOOD
 
     def end_overdue(self) -> None:
-        """Abort those whose time is over."""
+        """Abort transactions past their deadline."""
         with self.lock:
             overdue = self.open.overdue(self._clock_ms())
         for each in overdue:
             self.has_ended(each)
 
     def abort(self, found: Transaction, why: LakelogError) -> None:
-        """Unless a commit of it is under way, which meets whatever speaks against it in its turn, or in doubt."""
+        """Abort it, unless a commit is in doubt or under way: that one checks for the same reasons in its turn."""
         with found.lock:
             if found.deciding is None and not self.in_doubt(found) and not found.ended:
                 self.end(found, why)
 
     def end(self, found: Transaction, why: LakelogError) -> None:
-        """Under its lock. Nothing of it was stored, and nothing will be."""
+        """End it as aborted: nothing of it is stored, or ever will be. The caller holds its lock."""
         with self.lock:
             self.ended[found.key.id] = why
             self._counts[_outcome(why)] += 1
@@ -142,7 +141,7 @@ class TransactionRegistry:
             self._close(found)
 
     def decided(self, found: Transaction, committed: Committed) -> None:
-        """It is stored, all of it."""
+        """Note that it is stored completely."""
         with self.lock:
             self.decisions.replay(row_of(committed))
             self._counts["committed"] += 1
@@ -158,7 +157,7 @@ class TransactionRegistry:
             found.spill.close()
 
     def past(self, transaction: str) -> Known:
-        """Of one that is not open."""
+        """The outcome of a transaction that is not open."""
         ended = self.ended.get(transaction)
         if ended is not None:
             return Known(transaction, "aborted", why=ended)

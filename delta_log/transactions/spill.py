@@ -1,7 +1,7 @@
-"""Where the records of a large open transaction lie until it is decided: a file that has no name.
+"""The spill of a large open transaction: holds its records in an unnamed file until the decision.
 
-Nothing has to find it again. When the process ends, however it ends, the system takes it back: what was not decided is
-forgotten. So nothing of it is synced either. And another program finds no file to open.
+The file is never reopened. When the process ends, even by a crash, the system frees it: undecided transactions are
+forgotten. So it is never synced. And another program finds no file to open.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from delta_log.records.request import SpilledRows
 from delta_log.runtime.file_modes import PRIVATE_MODE
 from delta_log.transactions.buffered_records import HeldRequest, Slice
 
-#: `O_EXCL` keeps anybody from giving it a name later on.
+#: `O_EXCL` prevents that the file is given a name later.
 _UNNAMED: Final = getattr(os, "O_TMPFILE", 0) | os.O_EXCL
 
 
 class Spill:
-    """Of one transaction. Used by one thread at a time."""
+    """The spill of one transaction. Used by one thread at a time."""
 
     def __init__(self, directory: Path | None) -> None:
-        """In a directory of the root; without one, where the system keeps what is temporary."""
+        """Create the file in a directory of the root, or without one in the system's temporary directory."""
         try:
             self._file = FileIO(open_unnamed(directory or Path(tempfile.gettempdir())), "r+")
         except OSError as error:
@@ -38,7 +38,7 @@ class Spill:
         self._end = 0
 
     def add(self, data: bytes) -> int:
-        """Where it lies. What an add that failed left behind is written over."""
+        """Append data; returns its position. The rest of a failed add is overwritten."""
         view, position = memoryview(data), self._end
         try:
             while view:
@@ -50,7 +50,7 @@ class Spill:
         return begun
 
     def view(self) -> memoryview:
-        """All of it, read as it is used: it takes no memory of ours."""
+        """The whole content, mapped: pages are read on use and take no memory of the process."""
         if not self._end:
             return memoryview(b"")
         try:
@@ -63,7 +63,7 @@ class Spill:
 
 
 def open_unnamed(directory: Path) -> int:
-    """A file for this user alone; where a file system names all of its files, this one's name is gone at once."""
+    """Open a file for this user only; if the file system cannot do without a name, the name is removed at once."""
     if _UNNAMED != os.O_EXCL:
         with suppress(OSError):
             return os.open(directory, os.O_RDWR | os.O_CLOEXEC | _UNNAMED, PRIVATE_MODE)
@@ -78,7 +78,7 @@ def open_unnamed(directory: Path) -> int:
 
 
 def spill_requests(spill: Spill, requests: Sequence[HeldRequest]) -> list[tuple[HeldRequest, list[Slice]]]:
-    """Write requests down, in one go; they are as they were when that fails."""
+    """Write requests to the spill in one step; on failure they are unchanged."""
     parts = [(held, part) for held in requests for part in held.request.parts]
     position = spill.add(b"".join([part.payload for _, part in parts]))
     places: dict[int, tuple[HeldRequest, list[Slice]]] = {id(held): (held, []) for held in requests}

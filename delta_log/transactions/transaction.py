@@ -1,4 +1,4 @@
-"""One transaction that has not ended, and what its callers are told. It holds state; it does nothing."""
+"""The state of an open transaction, and the answers to its callers. Values only, no behaviour."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ State = Literal["open", "committed", "aborted"]
 
 
 class Addition(Protocol):
-    """What a caller stores with the commit. Of a name a transaction has one."""
+    """Data that a caller stores with the commit. A transaction has one addition per name."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def size(self) -> int:
-        """The bytes of it and of its note."""
+        """Bytes of the addition and of its note."""
         ...
 
     def join(self, before: Any, /) -> Self:
-        """Both in one, where `before` was added before; raises where they do not go together."""
+        """Join it with the earlier addition `before`; raises if they are not compatible."""
         ...
 
     def note(self) -> Any:
-        """Plain values, that are kept with the answer."""
+        """Plain values that are kept with the answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """`epoch` is that of the producer `transactional_id` from now on. `timeout_ms` is what is left of its time."""
+    """A begun transaction. `epoch`: the producer's from now on. `timeout_ms`: the time left to its deadline."""
 
     id: str
     transactional_id: str
@@ -50,7 +50,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a transaction: `committed` is the answer to its commit, `why` the reason that it was aborted."""
+    """The known state of a transaction. `committed`: the answer to its commit; `why`: the reason of its abort."""
 
     id: str
     state: State
@@ -60,7 +60,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A transaction on its way to its decision: to be stored as part of one unit, which `decide` ends."""
+    """A commit to store as part of one unit, which `decide` completes."""
 
     appends: Sequence[Prepared]
     decide: Decide
@@ -69,7 +69,7 @@ class Commit:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """`lock` is held while it is added to. `deciding` is there while a commit is under way, for all who ask for it."""
+    """An open transaction. `lock`: held while adding to it. `deciding`: shared by all callers of a commit under way."""
 
     key: TransactionKey
     deadline_ms: int
@@ -81,8 +81,7 @@ class Transaction:
     spill: Spill | None = None
     deciding: Future[Committed] | None = None
     committed: Committed | None = None
-    #: How many groups had been stored when its commit was last in its turn, and when one was of which nobody knows
-    #: whether it is stored.
+    #: Number of stored groups at its last commit attempt, and at the last attempt with an unknown outcome; −1 if none.
     tried_at: int = -1
     doubted_at: int = -1
     ended: bool = False

@@ -1,11 +1,11 @@
-"""What a transaction is called. Pure.
+"""Transaction ids. Pure.
 
     <transactional id, base64url>.<epoch>.<nonce>
 
-So what became of one can be said though nothing of it was kept: each that was begun, not too long ago, and was not
-committed is aborted. The nonce says when it was begun, and tells it from one of the same epoch, when all of a
-transactional id was forgotten in between. An id is what allows to commit: its 128 random bits keep others from guessing
-it. Those that earlier versions gave had 20, and are still read.
+By its id the outcome of a transaction is known even if nothing of it is kept: one that was begun not too long ago, and
+was not committed, was aborted. The nonce has the time of the begin, and distinguishes transactions of the same epoch if
+the transactional id was forgotten in between. An id is the right to commit: its 128 random bits prevent guessing.
+Ids of earlier versions had 20, and are still accepted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _ID = re.compile(r"([A-Za-z0-9_-]{1,340})\.(0|[1-9][0-9]{0,9})\.([0-9a-f]{16}|[0
 
 
 _MOMENTS: Final = 16**11
-#: Of chance, in a nonce.
+#: Number of random bits in a nonce.
 RANDOM_BITS: Final = 128
 
 
 class TransactionKey(NamedTuple):
-    """Epochs of one transactional id tell its holders apart, and each holder's transactions."""
+    """The parts of an id. The epoch distinguishes the holders of a transactional id, and each holder's transactions."""
 
     transactional_id: str
     epoch: int
@@ -32,7 +32,7 @@ class TransactionKey(NamedTuple):
 
     @classmethod
     def fresh(cls, transactional_id: str, epoch: int, begun_ms: int, chance: int) -> TransactionKey:
-        """`chance` is any number of so many random bits."""
+        """Make a key. `chance`: a random number of RANDOM_BITS bits."""
         return cls(transactional_id, epoch, f"{begun_ms % _MOMENTS:011x}{chance:032x}")
 
     @property
@@ -46,7 +46,7 @@ class TransactionKey(NamedTuple):
 
 
 def parse_id(text: str) -> TransactionKey | None:
-    """None where nobody was ever given such an id."""
+    """Parse an id; None if no transaction can have such an id."""
     found = _ID.fullmatch(text)
     if found is None:
         return None

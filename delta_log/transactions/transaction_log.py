@@ -1,15 +1,15 @@
-"""What is kept of transactions that were committed, and of those whose time was over. Pure.
+"""The memory of committed transactions, and of those that timed out. Pure.
 
-Of each transactional id the last five: the table has so many slots for it, and an epoch takes the slot of its number,
-so a commit takes the place of one that is five epochs older, or more. Nothing is kept of those that were aborted: all
-are that were begun since decisions are kept, and are not here. That it was its time that aborted one, and not whoever
-began it, is kept for those who ask in a later life, in five slots behind these; it decides nothing.
+The table keeps the last five of each transactional id: it has five slots for the id, and an epoch takes the slot
+epoch % 5, so a commit replaces one that is at least five epochs older. Aborted transactions are not kept: a transaction
+that is absent here, and not older than what is kept, was aborted. Timeouts are kept in five further slots, only to give
+the reason after a restart; they decide nothing.
 
-A commit may have a version, and of a transactional id that ever had one the highest is kept for good: it is the only
-thing that tells a batch that comes again after long from one that is new.
+A commit may have a version. The highest version of a transactional id is kept for ever: only it distinguishes a batch
+that is repeated after a long time from a new one.
 
-`ranges` are the offsets that were given out, by topic. When the tables followed, the row names of each topic a version
-of its table, too, that has all of them.
+`ranges` are the assigned offsets, by topic. Once the tables have them, the row also names for each topic a version of
+its table that has all of them.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ TRANSACTIONS: Final = LedgerTable(
     ("epoch", "nonce", "state", "ranges", "requests", "notes", "decided_at"),
 )
 REMEMBERED: Final = 5
-#: The offsets of each request are kept of transactions that have no more of them.
+#: The offsets of each request are kept only for transactions with at most so many requests.
 MOST_REQUESTS: Final = 1000
 
 Kept = Literal["aborted", "forgotten", "unknown"]
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True):
-    """Where records of a topic are."""
+    """The offsets of records in a topic."""
 
     topic: str
     topic_id: str
@@ -62,17 +62,17 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Complete(Stored, frozen=True, array_like=True):
-    """`version` is one of the table that has all of it; None where the topic was gone by then."""
+    """Stored ranges with a `version` of the table that has them all; None if the topic was gone by then."""
 
     version: int | None
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """The first answer to a commit, and every later one.
+    """The answer to a commit, the same for every repeat.
 
-    `ranges` are of each topic; `requests` of each request in the order in which they came, None where those were very
-    many. `notes` is what the caller had kept beside it, such as the offsets of groups. `version` is the highest that
-    its transactional id has committed by then.
+    `ranges` has an entry for each topic; `requests` for each request in order of arrival, None if there were too many.
+    `notes` are the caller's additions, such as offsets of groups. `version` is the highest version that the
+    transactional id had committed by then.
     """
 
     key: TransactionKey
@@ -88,7 +88,7 @@ class _Version(msgspec.Struct):
 
 
 class _Versioned(_Version):
-    """What is kept in place of the notes where there is a version."""
+    """The stored form of notes with a version."""
 
     notes: Any
 
@@ -99,7 +99,7 @@ _decode_stored = msgspec.json.Decoder(tuple[Stored, ...]).decode
 
 
 def merge_ranges(requests: Iterable[Stored]) -> tuple[Stored, ...]:
-    """What a transaction brought to each topic: a dense run in each partition, as it is one unit."""
+    """Merge a transaction's ranges by topic: one dense range per partition, because a transaction is one unit."""
     found: dict[tuple[str, str], dict[int, OffsetRange]] = {}
     for each in requests:
         known = found.setdefault((each.topic, each.topic_id), {})
@@ -122,7 +122,7 @@ def stored_in(row: Row) -> tuple[Stored, ...]:
 
 
 def complete(row: Row, versions: Sequence[int | None]) -> Row:
-    """The row again, with a version of each table that has it."""
+    """The row completed with the version of each table that has the records."""
     named = [
         _Complete(each.topic, each.topic_id, each.ranges, version)
         for each, version in zip(stored_in(row), versions, strict=True)
@@ -135,10 +135,10 @@ def tombstone(transactional_id: str, slot: int) -> Row:
 
 
 class Decisions:
-    """All that are remembered, by transactional id and slot, as rows.
+    """The remembered decisions, as rows by transactional id and slot.
 
-    What is known of one transactional id may be asked at any time: it is never changed, but replaced. Whoever has
-    something stored, or asks of all of them, holds a lock.
+    Lookups of one transactional id need no lock: its entry is replaced, never changed. The caller must hold a lock to
+    store something, or to iterate over all.
     """
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
@@ -147,21 +147,21 @@ class Decisions:
             self.replay(row)
 
     def replay(self, row: Row) -> None:
-        """A row was stored."""
+        """Apply a stored row."""
         self._rows[row[0]] = {**self._rows.get(row[0], {}), row[1]: row}
 
     def row(self, key: TransactionKey) -> Row | None:
-        """As it was decided; None where another has its place by now."""
+        """The row of a decision; None if another one has its slot by now."""
         row = self._rows.get(key.transactional_id, {}).get(key.epoch % REMEMBERED)
         return row if row is not None and (row[2], row[3]) == (key.epoch, key.nonce) else None
 
     def has(self, row: Row) -> bool:
-        """Whether it is still that one that has its place."""
+        """Check that the row's transaction still has its slot."""
         known = self._rows.get(row[0], {}).get(row[1])
         return known is not None and known[2:4] == row[2:4]
 
     def incomplete(self) -> list[TransactionKey]:
-        """Of which nobody has said which versions of the tables have them."""
+        """Committed transactions whose rows do not name the tables' versions yet."""
         return [
             TransactionKey(name, row[2], row[3])
             for name, slots in self._rows.items()
@@ -170,21 +170,21 @@ class Decisions:
         ]
 
     def epoch(self, transactional_id: str) -> int:
-        """The highest of which anything is known; −1 of none."""
+        """The highest known epoch; −1 if there is none."""
         return max((row[2] for row in self._rows.get(transactional_id, {}).values()), default=-1)
 
     def version(self, transactional_id: str) -> int | None:
-        """The highest that was committed; None where none was."""
+        """The highest committed version; None if there is none."""
         highest = max((_version_of(row) for row in self._rows.get(transactional_id, {}).values()), default=-1)
         return None if highest < 0 else highest
 
     def timed_out(self, key: TransactionKey) -> bool:
-        """Whether it is known to have been aborted as its time was over."""
+        """True if the transaction is known to have timed out."""
         row = self._rows.get(key.transactional_id, {}).get(_overtime_slot(key))
         return row is not None and (row[2], row[3]) == (key.epoch, key.nonce)
 
     def overtime_rows(self, keys: Iterable[TransactionKey], now_ms: int) -> list[Row]:
-        """What is to be stored of these, whose time was over. As in every row its version stands there, too."""
+        """Rows to store for transactions that timed out. Like every row they include the version."""
         rows: dict[tuple[str, int], Row] = {}
         for key in keys:
             name, slot = place = key.transactional_id, _overtime_slot(key)
@@ -196,9 +196,9 @@ class Decisions:
         return list(rows.values())
 
     def what(self, key: TransactionKey, opened: int, kept_since_ms: int) -> Kept:
-        """What became of one that is neither open nor committed, as far as is known.
+        """The known outcome of a transaction that is neither open nor committed.
 
-        `opened` is the highest epoch of its id, −1 where not known.
+        `opened` is the highest epoch of its transactional id, −1 if unknown.
         """
         row = self._rows.get(key.transactional_id, {}).get(key.epoch % REMEMBERED)
         if key.begun_ms <= kept_since_ms or (row is not None and is_later(row[2], key.epoch)):
@@ -208,7 +208,7 @@ class Decisions:
         return "unknown" if never else "aborted"
 
     def committed(self, key: TransactionKey) -> Committed | None:
-        """The answer to one that was committed; None where that is not known of it."""
+        """The answer to a committed transaction; None if it is not known as committed."""
         row = self.row(key)
         if row is None:
             return None
@@ -223,7 +223,7 @@ class Decisions:
         return Committed(key, _decode_stored(ranges), told, notes, decided_at_ms, version)
 
     def silent(self, since_ms: int) -> list[Row]:
-        """Tombstones for what is kept of transactional ids which committed nothing since, but for their version."""
+        """Tombstones for the rows of transactional ids that were idle since then; the row with the version stays."""
         found: list[Row] = []
         for name, slots in self._rows.items():
             if all(row[8] < since_ms for row in slots.values()):
@@ -249,12 +249,12 @@ def _overtime_slot(key: TransactionKey) -> int:
 
 
 def _version_of(row: Row) -> int:
-    """−1 where it has none."""
+    """The row's version; −1 if it has none."""
     return _decode_version(row[7]).version if _has_version(row[7]) else -1
 
 
 def _has_version(notes: str) -> bool:
-    """Notes by themselves are a list."""
+    """True if notes include a version: notes without one are a JSON list."""
     return notes.startswith("{")
 
 
