@@ -1,6 +1,6 @@
-"""The log: topics of ordered partitions over Delta tables, with a journal that makes an acknowledgement cheap.
+"""The log: topics of ordered partitions over Delta tables, with a journal for fast acknowledgements.
 
-`Log` owns a root, `LogReader` looks at one. Everything else here is theirs.
+`Log` owns a root, `LogReader` reads one. The other names are their parameters and results.
 """
 
 from lakelog.foundation.extras import needs_extra

@@ -1,11 +1,11 @@
-"""The door to a ledger: tables of keyed rows that are journaled as records are, so a change costs a share of one sync.
+"""The API of keyed tables: their rows are journaled like records, so a change costs a share of one sync.
 
     ledger = log.open_ledger([BOOKMARKS])
     state = ledger.load("__bookmarks")                                          # at the start
     await ledger.queue_up([("__bookmarks", ("alice", 7))])                      # or append, in a thread
 
-The rows of one call are one unit: all of them are durable, in every table that they go to, or none. Records for topics
-can be part of it. It knows tables and rows; it must not know what they say.
+The rows of one call are one unit: all of them are stored durably, in all their tables, or none. Records for topics can
+be part of the unit. The module knows tables and rows; it must not know their meaning.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from delta_log.topics.topic_state import TopicState
 
 __all__ = ["Decide", "Ledger", "LedgerTable", "Prepared", "Row"]
 
-#: Tells a thread when it may go on; a bound on what is not in the tables yet.
+#: Blocks a thread while too many bytes are not in the tables yet.
 WaitForRoom = Callable[[TopicState, int], None]
 
 
 class Ledger:
-    """A table is made when the first row comes for it, and taken over before the first row of this life."""
+    """A set of keyed tables. A table is created for its first row, and owned before the first row of this process."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Ledger:
         self._behind: deque[LedgerUnit] = deque()
 
     def load(self, table: str) -> list[Row]:
-        """The latest row of each key in the order in which they were stored, without those that are gone."""
+        """The latest row of each key, in the order in which they were stored, without deleted ones."""
         live = self._open(self._known(table), create=False)
         if live is None or not isinstance(live.rows, LedgerRows):
             return []
@@ -66,8 +66,8 @@ class Ledger:
     ) -> tuple[Appended, ...]:
         """Store all of the rows or none, each in its table; returns when they are durable.
 
-        With `appends` (see `Log.prepare`) the records of all of these are in the same unit, and in the order given;
-        each is answered for itself. `decide` has the last word.
+        With `appends` (see `Log.prepare`) their records are in the same unit, in the given order; each append has an
+        answer. `decide` runs last, in the unit's turn: it may refuse, or add rows.
         """
         self._check()
         request = self._request(self.encode(rows), appends, decide)
@@ -85,11 +85,11 @@ class Ledger:
         decide: Decide | None = None,
         in_line: bool = True,
     ) -> asyncio.Future[tuple[Appended, ...]]:
-        """The same for a loop, in one step: resolved when they are durable, and all that was queued up before them.
+        """Append from an event loop, in one step; the future resolves once these and all earlier rows are durable.
 
-        Whoever goes on before that decides upon what may fail. So where one is not stored, none that is queued up
-        behind it is, until `resume`. Without rows nothing is stored: it only waits for what is before it. What is not
-        `in_line` was decided upon nothing, and fails alone.
+        A caller that does not wait bases its next decisions on rows that may fail. So if one unit is not stored, no
+        unit queued after it is stored, until `resume`. Without rows nothing is stored: the call only waits for earlier
+        ones. A unit that is not `in_line` depends on no earlier unit, and fails alone.
         """
         self._check()
         return self.queue_up_encoded(self.encode(rows), appends, decide=decide, in_line=in_line)
@@ -102,7 +102,7 @@ class Ledger:
         decide: Decide | None = None,
         in_line: bool = True,
     ) -> asyncio.Future[tuple[Appended, ...]]:
-        """The same of rows that `encode` made, in whatever thread."""
+        """Queue up rows from `encode`, which may have run in any thread."""
         request = self._request(parts, appends, decide)
         if in_line:
             request.line, request.number = self._line, self._line.number
@@ -117,11 +117,11 @@ class Ledger:
         return unit.future
 
     def resume(self) -> None:
-        """What failed is known, and what was decided upon it was taken back: from here on rows stand on their own."""
+        """Accept rows again after a failure: the caller has undone its decisions that were based on the failed rows."""
         self._line.number += 1
 
     def encode(self, rows: Sequence[tuple[str, Row]]) -> EncodedRows:
-        """Rows as `decide` answers them."""
+        """Encode rows into the form that `decide` returns."""
         encoded: dict[str, tuple[KnownTable, list[bytes]]] = {}
         for index, (name, row) in enumerate(rows):
             known = self._known(name)
@@ -129,7 +129,7 @@ class Ledger:
         return [TableRows(known, lines, sum(map(len, lines))) for known, lines in encoded.values()]
 
     def own_tables(self) -> None:
-        """Have all tables made, and ours: rows may be stored there with nothing to wait for."""
+        """Create and own all tables, so that rows can be stored there without waiting."""
         for known in self._tables.values():
             live = self._open(known, create=True)
             if live is not None and not live.owned:
@@ -156,7 +156,7 @@ class Ledger:
         return known.live
 
     def _own(self, request: LedgerRequest) -> None:
-        """Tables are made and taken over by their own commits, which wait for the disk."""
+        """Create and own the tables of a request, by commits to them, which wait for the disk."""
         for known, *_ in request.parts:
             live = self._open(known, create=True)
             if live is not None and not live.owned:
@@ -165,7 +165,7 @@ class Ledger:
             take_ownership(self._running, append.live)
 
     def _wait_for_tables(self, unit: LedgerUnit) -> None:
-        """Behind a unit that waits for its tables all others wait, so that none overtakes it."""
+        """Queue a unit that waits for its tables; all later units wait behind it, so that none overtakes it."""
         self._behind.append(unit)
         if len(self._behind) == 1:
             try:
@@ -198,13 +198,13 @@ class Ledger:
                 self._own(request)
         except LakelogError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits to be told
+        except Exception as error:  # noqa: BLE001 - a caller waits for the outcome, whatever the error is
             return StorageRefused("a table of the ledger", repr(error))
         return None
 
 
 def _sizes(request: LedgerRequest) -> list[tuple[TopicState, int]]:
-    """What each topic and table is asked to take."""
+    """The bytes of a request for each topic and table."""
     sizes: dict[int, tuple[TopicState, int]] = {}
     rows = [(part.known.live, part.size) for part in request.parts]
     for live, size in [*rows, *((append.live, append.request.size) for append in request.appends)]:

@@ -1,12 +1,12 @@
-"""The one door: a log of topics in a root, for any Python program.
+"""The API of a log: topics in a root, for any Python program.
 
     with Log.open("events") as log:
         log.create_topic("orders", partitions=4)
         log.append("orders", [Record(b"hello", key=b"k")])
         for record in log.read("orders", 2, 0).records(): ...
 
-What `append` returned is durable, has its offset for ever, and is a row of the topic's Delta table within about a
-second. Everything here may be called from many threads. As it is all that can be done with a log, it is long.
+Once `append` returns, the records are durable, keep their offsets for ever, and become rows of the topic's Delta table
+within about a second. All methods are thread-safe. The module is long because it has every operation of a log.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ T = TypeVar("T")
 
 
 class Log(Appending):
-    """A root that this process owns."""
+    """A log whose root this process owns."""
 
     def __init__(self, running: Running, settings: Settings, clock_ms: Callable[[], int]) -> None:
         super().__init__(running, settings, clock_ms)
         self._closing = threading.Lock()
-        #: apart from the other, as the background makes them too, and a close waits for the background
+        #: separate from `_closing`: the background creates transactions, too, and a close waits for the background
         self._making_transactions = threading.Lock()
         self._complete = False
         self._transactions: Transactions | None = None
@@ -69,9 +69,9 @@ class Log(Appending):
         probe: Probe = no_probe,
         store_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Own a root: a directory, made if need be, a place in a bucket, or `memory://`.
+        """Take ownership of a root: a directory, created if needed, a place in a bucket, or `memory://`.
 
-        RootInUse while another process does; but one in a bucket is taken over. `store_options` are for a bucket.
+        RootInUse while another process owns it; a root in a bucket is taken over instead, and may need `store_options`.
         """
         chosen = settings or Settings()
         place = as_root(
@@ -90,21 +90,21 @@ class Log(Appending):
 
     @property
     def epoch(self) -> int:
-        """The number of this ownership; a later one ends it."""
+        """The number of this ownership; a later epoch ends it."""
         return self._running.epoch
 
     @property
     def recovery(self) -> str:
-        """What the start found and did."""
+        """The report of the recovery at start, as text."""
         return str(self._running.report)
 
     @property
     def refuses(self) -> str | None:
-        """Why nothing can be written now; None while it can."""
+        """The reason why nothing can be written now; None while writes are accepted."""
         return why_refused(self._running)
 
     def statistics(self) -> LogStatistics:
-        """The log in numbers, for whoever watches it. It may be asked often, and of a closed log too."""
+        """Statistics for monitoring. Cheap enough to call often; also works on a closed log."""
         known = self._transactions
         transactions = TransactionStatistics() if known is None else known.statistics()
         return measure_log(self._running, self._clock_ms(), transactions)
@@ -112,7 +112,7 @@ class Log(Appending):
     def create_topic(
         self, topic: str, partitions: int = 1, config: Mapping[str, ConfigValue] | None = None
     ) -> TopicInfo:
-        """A new topic; TopicExists where there is one of that name or one too much like it."""
+        """Create a topic; TopicExists if there is one of that name or of too similar a name."""
         self._check_writable()
         self._running.writer.room.check_records(f"topic {topic}")
         finish_deletion(self._running.catalog, self._running.writer, topic)
@@ -121,11 +121,11 @@ class Log(Appending):
         return TopicInfo(live.name, live.id, live.partitions, live.config)
 
     def check_partitions(self, topic: str, partitions: int) -> None:
-        """Raise where a new topic could not have so many."""
+        """Raise if a new topic could not have so many partitions."""
         self._running.catalog.check_partitions(topic, partitions)
 
     def _check_not_replaced(self, topic: str) -> None:
-        """Whoever took the root before a topic was made may have looked already, and not know it."""
+        """Check after a creation: a new owner may have listed the topics before, and not know the new one."""
         root, unknown = self._running.root, f"whether topic {topic} is there"
         if root.locks:
             return
@@ -137,26 +137,26 @@ class Log(Appending):
             raise OutcomeUnknown(unknown, "somebody else has taken the root")
 
     def alter_topic(self, topic: str, changes: Mapping[str, ConfigValue]) -> TopicConfig:
-        """Change settings under Kafka's names; None takes one back to its default."""
+        """Change settings, by Kafka's names; None resets one to its default."""
         self._check_writable()
         return self._with_room(lambda: self._running.catalog.alter(self._live(topic), changes))
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Have `partitions` of them from now on. Keys move with it: only order within one partition is kept."""
+        """Raise the number of partitions. Keys move between partitions: order is kept only within a partition."""
         self._check_writable()
         self._running.writer.room.check_records(f"a partition of {topic}")
         live = self._live(topic)
         self._running.writer.alone(lambda: self._running.catalog.add_partitions(live, partitions))
 
     def delete_topic(self, topic: str) -> None:
-        """The topic is gone when this returns, and stays gone whatever happens. A new one of its name starts at 0."""
+        """Delete a topic: gone for good once this returns, even after a crash. A new one of its name starts at 0."""
         self._check_writable()
         live = self._live(topic)
         self._with_room(lambda: decide_deletion(self._running.writer, live, self._clock_ms()))
         self._with_room(lambda: carry_out_deletion(self._running.catalog, self._running.writer, live))
 
     def _with_room(self, act: Callable[[], T]) -> T:
-        """What makes room gets some of the ballast where it finds none, and is done again."""
+        """Run an action that makes room; if the disk is full, give it some of the ballast and retry once."""
         try:
             return act()
         except DiskFull:
@@ -166,18 +166,18 @@ class Log(Appending):
             return act()
 
     def open_ledger(self, tables: Sequence[LedgerTable]) -> Ledger:
-        """Tables of keyed rows beside the topics, journaled with the records; nobody can name them as topics."""
+        """Open keyed tables beside the topics, journaled with the records; they cannot be used as topics."""
         self._check_writable()
         return Ledger(self._running, tables, self._loops, self._wait_for_room, self._clock_ms)
 
     @property
     def opened_transactions(self) -> Transactions | None:
-        """`transactions`, where they were asked for before: nothing is read for it."""
+        """The `transactions` if they are already open, else None; reads nothing."""
         return self._transactions
 
     @property
     def transactions(self) -> Transactions:
-        """Records for any topics, and what is decided with them, that become visible together or never."""
+        """Transactions: records for any topics, and data committed with them, that become visible together or never."""
         with self._making_transactions:
             if self._transactions is None:
                 self._check_writable()
@@ -196,7 +196,7 @@ class Log(Appending):
             return self._transactions
 
     def _take_up_transactions(self) -> None:
-        """Once, in the background: what an earlier life committed may not be completed yet, or is to be forgotten."""
+        """Open past transactions once, in the background: some may have to be completed, or be forgotten."""
         if self._knows_past_transactions:
             return
         if self._running.catalog.ledger(TRANSACTIONS, create=False) is not None:
@@ -205,9 +205,10 @@ class Log(Appending):
         self._knows_past_transactions = True
 
     def on_records(self, topic: str, partition: int, offset: int, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have `wake` called once when a record at or behind `offset` is visible, at once if there is one.
+        """Call `wake` once, as soon as a record at or after `offset` is visible.
 
-        Returns what takes that back. It is called by the thread that made the record visible: it must not block.
+        Returns a function that cancels the call. `wake` runs in the thread that made the record visible, and must not
+        block.
         """
         tail = self._partition(topic, partition).tails[partition]
         waiter = Waiter(offset, wake)
@@ -216,7 +217,7 @@ class Log(Appending):
         return lambda: tail.stop_waiting(waiter)
 
     def when_tabled(self, topic: str, appended: Appended) -> Future[int]:
-        """Resolves with a version of the topic's table that holds these records; brings its commit forward."""
+        """Future of a version of the topic's table that has these records; requests an early commit."""
         live = self._live(topic)
         everything = [OffsetRange(index, 0, tail.high_watermark) for index, tail in enumerate(live.tails)]
         waiter = TableWaiter(appended.ranges or everything, Future())
@@ -234,14 +235,14 @@ class Log(Appending):
         return waiter.future
 
     def flush(self, topic: str | None = None) -> None:
-        """Bring the table of a topic, or every table, up to what is acknowledged now."""
+        """Bring the table of a topic, or every table, up to the records acknowledged so far."""
         self._check_writable()
         for live in self._running.catalog.lives() if topic is None else [self._live(topic)]:
             if not live.deleted and live.closed is None:
                 self._running.tabler.bring_up(live)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> DeleteRecordsPlan:
-        """Move the log start up to an offset, −1 for the end; what lies below is gone."""
+        """Move the log start up to an offset, −1 for the end; the records below are deleted."""
         self._check_writable()
         live = self._partition(topic, partition)
         bring_up, clock_ms = self._running.tabler.bring_up, self._clock_ms
@@ -250,7 +251,7 @@ class Log(Appending):
         )
 
     def run_retention(self, topic: str) -> list[RetentionPlan]:
-        """Remove what the topic's limits no longer keep; returns what was removed."""
+        """Remove records beyond the topic's limits; returns the plans that were carried out."""
         self._check_writable()
         live = self._live(topic)
         if not self._running.writer.room.full:
@@ -258,17 +259,17 @@ class Log(Appending):
         return self._with_room(lambda: self._running.upkeep.retain(live, self._clock_ms()))
 
     def fold(self, topic: str) -> int:
-        """Merge small files now instead of when the background comes to it; returns how many merges were made."""
+        """Merge small files now, without waiting for the background; returns the number of merges."""
         self._check_writable()
         return self._running.upkeep.fold(self._live(topic))
 
     def run_upkeep(self) -> None:
-        """One pass of everything that the background does."""
+        """Run one pass of all background work."""
         self._check_writable()
         self._running.upkeep.run_once()
 
     def close(self) -> bool:
-        """Bring everything into the tables and let the root go; False when something stays in the journal alone."""
+        """Flush everything to the tables and release the root; False if records stay only in the journal."""
         with self._closing:
             if not self._closed:
                 if self._transactions is not None:

@@ -1,4 +1,4 @@
-"""Appending to a log: from records to a request, and to where it is stored. For threads and for tasks."""
+"""Appending to a log: turns records into a request, and hands it to the commit queue. For threads and for tasks."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from delta_log.startup.open import Running, Settings, open_producer_table, take_
 from delta_log.topics.topic_state import TopicState
 
 _ROOM_EVERY_S: Final = 0.01
-#: Larger requests of a loop are checked and split by a thread.
+#: Larger requests of an event loop are checked and split by a thread.
 _PREPARED_IN_LOOP: Final = 2000
 
 
 class Appending(Reading):
-    """What an owner of a root adds to reading it: the way in."""
+    """The appends of a root's owner, on top of reading."""
 
     def __init__(self, running: Running, settings: Settings, clock_ms: Callable[[], int]) -> None:
         super().__init__(running.root, running.catalog, running.journal)
@@ -41,7 +41,7 @@ class Appending(Reading):
         self._clock_ms = clock_ms
         self._loops = AsyncAppender(running.writer)
         self._door = InOrderAppender(running.writer, self._loops, settings.producer_wait_s)
-        #: Many threads with large requests would starve those that write the tables: only so many prepare at once.
+        #: Many threads with large requests would starve the writers of the tables: only so many prepare at once.
         self._preparing = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
     def append(self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None) -> Appended:
@@ -57,7 +57,7 @@ class Appending(Reading):
     def append_arrow(
         self, topic: str, table: pa.Table | pa.RecordBatch, *, producer: ProducerStamp | None = None
     ) -> Appended:
-        """The same for columns key and value, and optionally partition, timestamp and headers."""
+        """Append rows with the columns key and value, and optionally partition, timestamp and headers."""
         with self._preparing:
             live, request = self._prepare(topic, table, producer)
         self._wait_for_room(live, request.size)
@@ -66,9 +66,9 @@ class Appending(Reading):
     async def append_async(
         self, topic: str, records: Sequence[Record], *, producer: ProducerStamp | None = None
     ) -> Appended:
-        """`append` for a task: a thread writes and waits for the disk.
+        """Append from a task: a thread writes and waits for the disk.
 
-        Where the tables are behind it is refused at once, as a loop must not block.
+        Refused at once if the tables are behind, because an event loop must not block.
         """
         return await (await self.accept_async(topic, records, producer=producer))
 
@@ -84,7 +84,7 @@ class Appending(Reading):
         *,
         producer: ProducerStamp | None = None,
     ) -> Coroutine[Any, Any, Appended]:
-        """Check a request; what is returned stores it when it is awaited."""
+        """Check a request; the returned coroutine stores it when awaited."""
         await self._own_off_the_loop(topic, producer)
         if isinstance(records, Record) or len(records) < _PREPARED_IN_LOOP:
             live, request = self._prepare(topic, records, producer)
@@ -100,9 +100,9 @@ class Appending(Reading):
         *,
         producer: ProducerStamp | None = None,
     ) -> asyncio.Future[Appended] | None:
-        """`append_async` in one step, for a loop with many requests: the answer is awaited alone.
+        """Append like `append_async`, in one step, for a loop with many requests: only the answer is awaited.
 
-        None where the loop would have to wait before: nothing was done then, and `append_async` does it.
+        None if the loop would have to wait first: then nothing was done, and the caller must use `append_async`.
         """
         known = self._running.catalog.opened(topic)
         if known is None or not known.owned or type(records) is Record or len(records) >= _PREPARED_IN_LOOP:
@@ -114,21 +114,21 @@ class Appending(Reading):
         return self._door.queue_up(known, request)
 
     def prepare(self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch) -> Prepared:
-        """Records that wait to be one unit with others: see `Ledger.append`. Nothing is stored."""
+        """Prepare records for one unit with others: see `Ledger.append`. Nothing is stored."""
         with self._preparing:
             return Prepared(*self._prepare(topic, records, None))
 
     async def prepare_async(self, topic: str, records: Sequence[Record] | pa.Table | pa.RecordBatch) -> Prepared:
-        """`prepare` for a task."""
+        """Prepare records from a task."""
         await self._own_off_the_loop(topic, None)
         if len(records) < _PREPARED_IN_LOOP:
             return Prepared(*self._prepare(topic, records, None))
         return await asyncio.to_thread(self.prepare, topic, records)
 
     def init_producer(self, transactional_id: str | None = None) -> ProducerIdentity:
-        """Who an idempotent producer is: an id that nobody has, or, under a name, the next epoch of that name.
+        """The identity of an idempotent producer: a fresh id, or for a transactional id its next epoch.
 
-        A named one shuts out whoever used the name before, for good, from the moment that this returns.
+        The next epoch fences all earlier producers of the transactional id for good, once this returns.
         """
         self._check_writable()
         if transactional_id is None:
@@ -139,13 +139,13 @@ class Appending(Reading):
         return bump_epoch(self._running.writer, transactional_id, self._clock_ms)
 
     async def init_producer_async(self, transactional_id: str | None = None) -> ProducerIdentity:
-        """`init_producer` for a task: a thread waits for the disk."""
+        """Run `init_producer` from a task: a thread waits for the disk."""
         return await asyncio.to_thread(self.init_producer, transactional_id)
 
     def _prepare_numbered(
         self, topic: str, records: Sequence[Record] | pa.Table, number: Callable[[TopicState], ProducerStamp | None]
     ) -> tuple[TopicState, Request]:
-        """What a transaction takes, with its number there. It knows itself what is a repeat of what it took."""
+        """Prepare records for a transaction, numbered there. The transaction itself detects repeats."""
         live = self._writable(topic, None)
         return live, self._make_request(live, records, number(live), in_transaction=True)
 
@@ -193,7 +193,7 @@ class Appending(Reading):
     def _make_repeat(
         self, live: TopicState, records: Sequence[Record] | pa.Table, producer: ProducerStamp, refusal: InvalidRecord
     ) -> Request:
-        """What is stored is not refused when it is sent again, whatever became of the rules that it kept then."""
+        """Accept a repeat of a stored request, even if the topic's rules have changed since and would refuse it."""
         request = self._make_relaxed(live, records, producer, refusal)
         try:
             decision = self._running.writer.producers.decide(live.id, producer, request.count, request.digest)
@@ -210,7 +210,7 @@ class Appending(Reading):
         producer: ProducerStamp | None,
         refusal: InvalidRecord,
     ) -> Request:
-        """What is refused unless it is a repeat."""
+        """Make a request that is refused unless it is a repeat."""
         try:
             request = self._make_by(live.rules.relaxed(), live, records, producer)
         except InvalidRecord:
@@ -219,7 +219,7 @@ class Appending(Reading):
         return request
 
     def _writable(self, topic: str, producer: ProducerStamp | None) -> TopicState:
-        """The topic, its table ours, and the producers' table too where one is needed."""
+        """The topic, with ownership of its table, and of the producers' table if one is needed."""
         self._check_writable()
         live = self._running.catalog.live(topic)
         if self._running.writer.room.full:
@@ -231,7 +231,7 @@ class Appending(Reading):
         return live
 
     async def _own_off_the_loop(self, topic: str, producer: ProducerStamp | None) -> None:
-        """Opening a table and taking it over wait for the disk: the first append to a topic does so in a thread."""
+        """Take ownership in a thread: for the first append to a topic this waits for the disk."""
         known = self._running.catalog.opened(topic)
         remembers = producer is None or self._remembers_producers()
         if known is None or not known.owned or not remembers:
@@ -242,7 +242,7 @@ class Appending(Reading):
         return table is not None and table.owned
 
     def _wait_for_room(self, live: TopicState, size: int) -> None:
-        """A thread may wait until the tables have caught up, within bounds."""
+        """Block the thread until the tables have caught up, for at most `max_block_s`."""
         deadline = 0.0
         while True:
             self._check_writable()
@@ -256,8 +256,8 @@ class Appending(Reading):
                     raise
                 time.sleep(_ROOM_EVERY_S)
 
-    def _look(self, live: TopicState) -> None:  # noqa: ARG002 - a mere reader looks at it
-        """The background follows what others commit. Who was replaced knows only what was there at his time."""
+    def _look(self, live: TopicState) -> None:  # noqa: ARG002 - only a reader uses it
+        """Raise if this owner was replaced: its state is stale. Otherwise the background follows others' commits."""
         if isinstance(self._running.writer.fatal, NotOwner):
             raise self._running.writer.fatal
 

@@ -1,4 +1,4 @@
-"""Reading a log: what a process that owns the root and one that only looks at it have in common."""
+"""Reading a log, for the owner of the root and for readers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 class Reading:
-    """Everything that changes nothing, for a process that owns the root and for one that only looks at it."""
+    """The read operations, common to the owner of the root and to readers."""
 
     def __init__(self, root: Root, catalog: Catalog, journal: PayloadReader) -> None:
         self._root = root
@@ -42,22 +42,22 @@ class Reading:
 
     @property
     def location(self) -> str:
-        """Where the root is, as other readers of Delta tables want to be told."""
+        """The root's location in the form that Delta readers accept."""
         return self._root.store.location
 
     def table_location(self, name: str) -> str:
-        """The Delta table of a topic, or the one of the server's own that has this name."""
+        """The location of the Delta table of a topic, or of an internal table."""
         return Location(self.location, options_of(self.location)).below(self.table_directory(name))
 
     def table_directory(self, name: str) -> str:
-        """The same by its place in the root."""
+        """The table's directory, relative to the root."""
         live = self._live(name) if not is_internal(name) else self._catalog.find(name)
         if live is None:
             raise UnknownTopic(name)
         return live.table.directory
 
     def table_version(self, name: str, at: int | datetime) -> int:
-        """The version that a table had at a time, or this one; OutsideHistory where it cannot be read any more."""
+        """The version that a table had at a time, or the given version; OutsideHistory if it can no longer be read."""
         directory = self.table_directory(name)
         live = self._catalog.find(name)
         if live is None:
@@ -67,7 +67,7 @@ class Reading:
         return plan_version(name, versions, at, live.config, wall_clock_ms())
 
     def topics(self) -> list[str]:
-        """The topics there are, those that are closed among them."""
+        """Names of all topics, including closed ones."""
         self._check_open()
         return [name for name in self._catalog.names() if self._is_there(name)]
 
@@ -75,7 +75,7 @@ class Reading:
         return self._catalog.describe(self._live(topic).name)
 
     def offsets(self, topic: str, partition: int) -> PartitionOffsets:
-        """The range that can be read: everything below the end is durable and visible."""
+        """The range of readable offsets: all records below the end are durable and visible."""
         tail = self._partition(topic, partition).tails[partition]
         return PartitionOffsets(tail.log_start_offset, tail.high_watermark)
 
@@ -106,12 +106,12 @@ class Reading:
     def begin_read(
         self, topic: str, partition: int, offset: int, *, max_records: int = NO_LIMIT, max_bytes: int = DEFAULT_BYTES
     ) -> PartialFetch:
-        """As `read` without a wait, but much of a large answer is decoded only when it is asked for."""
+        """Read like `read`, without waiting; most of a large response is decoded on demand."""
         live = self._partition(topic, partition)
         return self._reader.begin(live, partition, offset, FetchLimits(max(1, max_records), max_bytes))
 
     def scan(self, topic: str, partition: int, start: int = 0, end: int | None = None) -> Iterator[Fetched]:
-        """All records from `start` (or the log start behind it) to `end` (or the present end), piece by piece."""
+        """Read from `start` (or the log start if higher) to `end` (or the present end if lower), piece by piece."""
         known = self.offsets(topic, partition)
         position = max(start, known.log_start_offset)
         stop = known.end_offset if end is None else min(end, known.end_offset)
@@ -123,12 +123,12 @@ class Reading:
             position = fetched.next_offset
 
     def files(self, topic: str, partition: int, start: int = 0, end: int = NO_LIMIT) -> list[DataFile]:
-        """The data files of the table that hold offsets from `start` to below `end`, in their order."""
+        """The table's data files with offsets from `start` to below `end`, in order."""
         files = self._partition(topic, partition).table.snapshot.files(partition)
         return list(files_from(files_below(files, end), start))
 
     def wait(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
-        """Wait until a record at or behind `offset` is visible; False when the time is over first."""
+        """Wait until a record at or after `offset` is visible; False on timeout."""
         woken = threading.Event()
         waiter = Waiter(offset, woken.set)
         tail = self._partition(topic, partition).tails[partition]
@@ -172,7 +172,7 @@ class Reading:
         return live
 
     def _look(self, live: TopicState) -> None:
-        """Nobody tells a reader of new commits: ask about every second."""
+        """Follow the table about once a second: a reader gets no notice of new commits."""
         if time.monotonic() - live.last_follow >= _LOOK_EVERY_S:
             self._follow(live)
 
@@ -185,7 +185,7 @@ class Reading:
 
 
 class LogReader(Reading):
-    """A root that somebody else may be writing to, as of the last commits of its tables."""
+    """A reader of a root that another process may own; it sees the last commits of the tables."""
 
     _info: RootInfo
 
@@ -197,7 +197,7 @@ class LogReader(Reading):
         topic_defaults: Mapping[str, object] | None = None,
         store_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """Look at a root. Takes no lock and writes nothing."""
+        """Open a root for reading. Takes no lock and writes nothing."""
         place = as_root(root, store_options=store_options)
         info = open_root(place, create=False)
         defaults = topic_defaults or {}
@@ -208,11 +208,11 @@ class LogReader(Reading):
 
     @property
     def cluster_id(self) -> str:
-        """The id that the root was given when it was made."""
+        """The id that the root got at its creation."""
         return self._info.cluster_id
 
     def wait(self, topic: str, partition: int, offset: int, timeout_s: float) -> bool:
-        """As for an owner, but up to a second late: nobody wakes a mere reader, so it looks."""
+        """Wait like an owner, but up to a second late: a reader is not woken, so it polls."""
         deadline = time.monotonic() + timeout_s
         while not super().wait(topic, partition, offset, min(timeout_s, _LOOK_EVERY_S)):
             timeout_s = deadline - time.monotonic()
@@ -222,7 +222,7 @@ class LogReader(Reading):
 
 
 def _chosen(columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns that were asked for, each once, behind the offset."""
+    """The requested columns, each once, after the offset."""
     unknown = sorted(set(columns) - set(FILE_SCHEMA.names))
     if unknown:
         raise InvalidRequest(f"there are no columns {unknown}: a record has {', '.join(FILE_SCHEMA.names)}")
@@ -234,7 +234,7 @@ def _no_clock() -> int:
 
 
 class _NoJournal:
-    """A mere reader sees the tables alone."""
+    """An absent journal: a reader sees only the tables."""
 
     def read(self, place: object) -> bytes:
         raise FileNotFoundError(f"no journal is read here ({place})")

@@ -1,4 +1,4 @@
-"""A running log in numbers. It reads what is at hand: no lock is waited for, no disk is asked, nothing is opened."""
+"""Statistics of a running log. Reads only memory: it takes no lock, reads no disk and opens nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delta_log.runtime.meters import LogStatistics, TopicStatistics, Transaction
 from delta_log.startup.open import Running
 from delta_log.topics.topic_state import TopicState
 
-#: So long after a failed write of the journal it counts as failing, where nothing was written since.
+#: The journal counts as failing for so long after a failed write, unless a later write succeeded.
 FAILING_FOR_S: Final = 10.0
 
 
@@ -43,7 +43,7 @@ def measure_log(running: Running, now_ms: int, transactions: TransactionStatisti
 
 
 def why_refused(running: Running) -> str | None:
-    """Why nothing can be written now."""
+    """The reason why nothing can be written now; None if there is none."""
     fatal, journal = running.writer.fatal, running.journal
     if fatal is not None:
         return str(fatal)
