@@ -1,9 +1,9 @@
-"""`export_topic`: hand a topic's table over to others, in place. It is no topic any more then.
+"""`export_topic`: hands a topic's table over to other writers, in place. It is then no topic any more.
 
     everything into the table  →  one commit: no writer feature, and a mark that it was exported
 
-The journal is emptied by that, so nothing is done where it is damaged, or may be the only cure of what is.
-Whoever wants to keep the topic exports a copy: a backup has the same table.
+This empties the journal, so nothing is done if the journal is damaged, or if damage could only be repaired from it.
+To keep the topic, export from a copy: a backup has the same table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from delta_log.root.root import Root, as_root, open_root, read_topic_defaults
 from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.startup.open import Running, Settings, start, stop, take_ownership
 
-#: What every engine can write to: a table without features.
+#: A table without features, to which every engine can write.
 _OPEN_TO_ALL = Protocol(min_reader=1, min_writer=2, writer_features=())
 
 
@@ -37,7 +37,7 @@ _CURE: Final = "see what `lakelog repair --dry-run` would do"
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What was exported; `str` is what there is to print."""
+    """The result of an export; `str` is the text to print."""
 
     location: str
     topic: str
@@ -65,10 +65,10 @@ def export_topic(
     say: Progress = say_nothing,
     probe: Probe = no_probe,
 ) -> ExportReport:
-    """Have everybody write to a topic's table. RootInUse while somebody owns the root.
+    """Open a topic's table to all writers. RootInUse while the root has an owner.
 
-    UnknownTopic where there is none, TopicClosed where its log is damaged, Corruption where its files are, the journal,
-    or what the journal may still cure: nothing is changed then.
+    UnknownTopic if there is no such topic; TopicClosed if its log is damaged; Corruption if its files, the journal, or
+    files that the journal can still restore are damaged: then nothing is changed.
     """
     place = as_root(root, probe=probe)
     open_root(place, create=False)
@@ -97,7 +97,7 @@ def export_topic(
 
 
 def plan_export(snapshot: Snapshot, topic: str, now_ms: int) -> list[Action]:
-    """The commit; PlanOutdated where the topic was deleted meanwhile. Pure but for the id."""
+    """Plan the commit; PlanOutdated if the topic was deleted meanwhile. Pure except for the id."""
     metadata = snapshot.metadata
     if metadata is None:
         raise PlanOutdated(topic, "it is gone")
@@ -124,7 +124,7 @@ def _look(place: Root, topic: str) -> TableLook:
 
 
 def _export(running: Running, topic: str, at: Probe) -> int:
-    """With everything in the table, so that the journal has nothing of it to replay any more."""
+    """Export with all records in the table, so that the journal has none of them left to replay."""
     live = running.catalog.live(topic)
     running.tabler.bring_up(live)
     take_ownership(running, live)

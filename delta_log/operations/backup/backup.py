@@ -1,10 +1,10 @@
-"""`backup`: a copy of a root, running or not, as it was at one moment; whatever store either is on.
+"""`backup`: copies a root, running or not, as of one moment, between any stores.
 
-    data files  →  | the copy is closed |  logs of the tables, what the journal alone has, as commits  →  | it is open |
+    data files  →  | the copy is closed |  logs of the tables, rows only in the journal, as commits  →  | it is open |
 
-A copy that is complete has no journal: it is as a root after a clean stop, and a server is started on it as on any. It
-keeps the cluster id, and its epochs begin far above those of the original, so that what one of the two wrote is never
-taken for the other's.
+A complete copy has no journal: it is like a root after a clean stop, and a server can start on it as on any root. It
+keeps the cluster id, and its epochs begin far above those of the original, so that writes of one are never taken for
+writes of the other.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from delta_log.stores import Store
 from delta_log.topics.catalog import TOPICS
 
 BACKUP_FILE: Final = "backup.json"
-#: An original is not opened so often, and a copy of a copy has room.
+#: More than an original is ever opened, and small enough for copies of copies.
 EPOCH_STEP: Final = 1_000_000
 
 
 class _Marker(msgspec.Struct, frozen=True):
-    """What a copy says of itself. `epoch` is the last of whoever made it: a higher one was started on it since.
+    """The marker of a copy. `epoch` is the backup's last one: a higher one in the copy means that a server ran on it.
 
-    `damaged` are the files that may not be what was written.
+    `damaged` are the files that may be damaged.
     """
 
     cluster_id: str
@@ -68,10 +68,10 @@ def backup(
     progress: Callable[[BackupProgress], None] = lambda _: None,
     probe: Probe = no_probe,
 ) -> BackupReport:
-    """Copy a root; run again with the same target, only what is new.
+    """Copy a root; a repeat with the same target copies only new files.
 
-    Everything that was acknowledged before it began is in the copy; without the journal, what is in the tables. What
-    could not be copied is named in the report. InvalidRequest where the target is no earlier copy, nor empty.
+    The copy has everything that was acknowledged before the start; without the journal, everything in the tables. The
+    report names what could not be copied. InvalidRequest if the target is neither an earlier copy nor empty.
     """
     source, place = as_root(root), as_root(target, probe=probe)
     info = open_root(source, create=False)
@@ -150,7 +150,7 @@ def _as_written(damage: dict[str, str]) -> list[str]:
 
 
 def _check_ends(target: Store, copy: TableCopy) -> None:
-    """The copy says itself that it has everything."""
+    """Check in the copy itself that a table ends where it should."""
     live = open_live(target, copy.name)
     ends = () if live is None else tuple(live.table.snapshot.end(index) for index in range(live.partitions))
     if live is not None and not live.deleted and ends != copy.ends:
@@ -158,14 +158,14 @@ def _check_ends(target: Store, copy: TableCopy) -> None:
 
 
 def _open_copy(place: Root, copied: CopiedFiles, run: _Marker) -> None:
-    """The last step: from here on it is a root."""
+    """Complete the copy, as the last step: from here on it is a root."""
     _check_ours(place, run)
     _put_marker(place.store, msgspec.structs.replace(run, complete=True), copied.suspect)
     place.store.put(ROOT_FILE, encode_info(copied.cut.info))
 
 
 def _check_ours(place: Root, run: _Marker) -> None:
-    """NotOwner where somebody else began to copy there meanwhile."""
+    """Raise NotOwner if another backup to the target was begun meanwhile."""
     raw = read_if_there(place.store, BACKUP_FILE)
     if raw is None or msgspec.json.decode(raw, type=_Marker).run != run.run:
         raise NotOwner(f"another backup to {place.store.location} was begun meanwhile")

@@ -1,8 +1,8 @@
 """The data files of a copy.
 
-They never change, so those that are there are not copied again; but for those that were not what was written when they
-were copied. Much of one may be readable, so it is copied as it is. The copy remembers which they are, before it has a
-byte of them under their names: each backup tries them again, and names those that are no better.
+Data files never change, so files in the copy are not copied again, except those that were damaged when they were
+copied. A damaged file may be largely readable, so it is copied as it is. The copy records its name before it has a byte
+of it under that name: each backup tries such files again, and reports those that are still damaged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PART: Final = 4 * 1024 * 1024
 
 
 class FilesToCopy(NamedTuple):
-    """From where to where. `take` answers a newer cut; `doubt` has the copy remember which files are suspect."""
+    """An order to copy files. `take` returns a newer cut; `doubt` records in the copy which files are suspect."""
 
     source: Store
     target: Store
@@ -38,9 +38,9 @@ class FilesToCopy(NamedTuple):
 
 @dataclass(slots=True)
 class CopiedFiles:
-    """The files of a cut, as they are in the target: which of them were copied, and which are not as they should be.
+    """The files of a cut in the target: which were copied, and which are missing or damaged.
 
-    `suspect` are those that are not known to be what was written; `damage` says why of those that were copied now.
+    `suspect` are the files that may be damaged; `damage` has the reasons for those copied now.
     """
 
     cut: Cut
@@ -51,7 +51,7 @@ class CopiedFiles:
 
 
 def foresee(source: Store, target: Store, cut: Cut, take: Callable[[], Cut], suspect: set[str]) -> CopiedFiles:
-    """What a copy comes to, as far as that can be told without reading the files."""
+    """Estimate a copy without reading the files."""
     wanted = _to_copy(cut, target, suspect)
     there = {path: size for table in cut.tables for path, size in _sizes(source, table).items()}
     absent = {file.path for file in wanted} - there.keys()
@@ -65,7 +65,7 @@ def foresee(source: Store, target: Store, cut: Cut, take: Callable[[], Cut], sus
 
 
 def copy_files(order: FilesToCopy, cut: Cut, suspect: set[str]) -> CopiedFiles:
-    """Until all files of one moment are there: those of an earlier one may be deleted while we copy."""
+    """Copy until all files of one cut are there: files of an older cut may be deleted during the copy."""
     copied = CopiedFiles(cut, set(suspect))
     tried: set[str] = set()
     gone: set[str] = set()
@@ -85,7 +85,7 @@ def copy_files(order: FilesToCopy, cut: Cut, suspect: set[str]) -> CopiedFiles:
 
 
 def _to_copy(cut: Cut, target: Store, suspect: set[str]) -> list[FileToCopy]:
-    """The data files that are not in the target yet, as far as is known."""
+    """The data files that are not known to be in the target already."""
     wanted: list[FileToCopy] = []
     for table in cut.tables:
         there = _sizes(target, table)
@@ -97,7 +97,7 @@ def _to_copy(cut: Cut, target: Store, suspect: set[str]) -> list[FileToCopy]:
 
 
 def _sizes(store: Store, table: TableCut) -> dict[str, int]:
-    """Of what there is where a table has its files."""
+    """Sizes of all files in a table's data directories."""
     there: dict[str, int] = {}
     for below in {file.path.rpartition("/")[0] for file in table.state.all_files()}:
         directory = f"{table.directory}/{below}".rstrip("/")
@@ -110,7 +110,7 @@ def _named(cut: Cut) -> set[str]:
 
 
 def _copy_all(order: FilesToCopy, wanted: Sequence[FileToCopy], copied: CopiedFiles) -> set[str]:
-    """Those of them that were not there any more."""
+    """Copy files; returns the paths of those that were gone."""
     went: set[str] = set()
     size, all_bytes = 0, sum(file.size for file in wanted)
     for number, file in enumerate(wanted):
@@ -138,7 +138,7 @@ def _copy(order: FilesToCopy, file: FileToCopy, opened: pa.NativeFile, copied: C
 
 
 def _sound_parts(opened: pa.NativeFile, file: FileToCopy) -> Iterator[bytes]:
-    """Corruption, behind the last at latest, where it is not what its table says."""
+    """Yield a file's parts; Corruption, at the latest after the last part, if the file is damaged."""
     if opened.size() != file.size:
         raise Corruption(file.path, _misfit(opened.size(), file))
     try:

@@ -1,6 +1,6 @@
-"""The logs of a copy, and what the journal alone had: what makes data files a root again.
+"""Completes a copy: writes the tables' logs, and the rows that only the journal had.
 
-It is done while the copy is closed, so that nobody sees it half done; whoever died amid it does it once more.
+This happens while the copy is closed, so that no process sees it half done; after a crash the next backup repeats it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from delta_log.topics.catalog import TOPICS
 
 
 def close_copy(place: Root) -> None:
-    """No server can start on it until it is complete; RootInUse where one runs on it."""
+    """Close a copy, so that no server can start on it until it is complete; RootInUse if one runs on it."""
     if read_if_there(place.store, ROOT_FILE) is not None:
         place.hold()
         try:
@@ -35,7 +35,7 @@ def close_copy(place: Root) -> None:
 
 
 def write_tables(target: Store, cut: Cut, at: Probe) -> None:
-    """Each table as one checkpoint and its entry; what else an earlier copy had goes."""
+    """Write each table's log as one checkpoint with its entry, and delete the logs of an earlier copy."""
     kept = {table.name for table in cut.tables}
     for name in list_tables(target):
         target.delete_directory(f"{TOPICS}/{name}/_delta_log" if name in kept else f"{TOPICS}/{name}")
@@ -59,7 +59,7 @@ def write_epoch(target: Store, epoch: int, defaults: dict[str, object]) -> None:
 
 
 def complete_copy(place: Root, cut: Cut, at: Probe) -> None:
-    """Have the copy replay what the journal alone had, as a start does, and stop: all of it is in the tables then."""
+    """Replay the rows that only the journal had in the copy, like a start, and stop: then all are in the tables."""
     settings = Settings(topic_defaults=cut.defaults, upkeep=False)
     running = start(cast("Root", CopiedRoot(place, cut.info, cut.journal)), settings)
     at("backup.replayed")
@@ -74,7 +74,7 @@ def complete_copy(place: Root, cut: Cut, at: Probe) -> None:
 
 
 def delete_unnamed(target: Store, at: Probe) -> None:
-    """Files that an earlier copy needed, and this one does not."""
+    """Delete files that an earlier copy needed and this one does not."""
     for name in list_tables(target):
         live = open_live(target, name)
         if live is None:

@@ -1,8 +1,8 @@
-"""One moment of a root, taken beside whoever writes to it: what of the journal, and which version of each table.
+"""Takes a consistent cut of a root, also beside its owner: a part of the journal, and a version of each table.
 
-The journal is read first, up to some group. Everything that was acknowledged before is then in this journal, or in a
-table already. Of each table that version is taken which has nothing from behind that group: so no table is ahead of
-another, and no offset is committed for a record that is not there.
+The journal is read first, up to some group. Everything acknowledged before is then in this journal or already in a
+table. Of each table the newest version with nothing after that group is taken: so no table is ahead of another, and no
+group's offset is committed for a record that is not there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TableCut:
 
 @dataclass(slots=True)
 class Cut:
-    """`left_out` are tables that cannot be taken, and why."""
+    """A consistent cut. `left_out`: tables that cannot be taken, with the reasons."""
 
     info: RootInfo
     epoch: int
@@ -49,7 +49,7 @@ class Cut:
 
 
 def take_cut(store: Store, info: RootInfo, *, with_journal: bool) -> Cut:
-    """Corruption where the journal does not say what it gave out; StorageRefused where the root changes too fast."""
+    """Take a cut. Corruption if offsets that the journal assigned are unknown; StorageRefused for a too busy root."""
     for _ in range(_ATTEMPTS):
         epoch = newest_epoch(store)
         journal = load_journal(store) if with_journal else JournalLook()
@@ -65,7 +65,7 @@ def take_cut(store: Store, info: RootInfo, *, with_journal: bool) -> Cut:
 
 
 def choose_version(verdict: LogVerdict, end: tuple[int, int, int] | None) -> int:
-    """The newest version with nothing that was journaled at or behind `end`; just the newest where that is None."""
+    """The newest version with nothing journaled at or after `end`; the newest of all if `end` is None."""
     if end is None:
         return verdict.snapshot.version
     behind = [version for version, actions in verdict.entries.items() if _place_of(actions) >= end]
@@ -73,7 +73,7 @@ def choose_version(verdict: LogVerdict, end: tuple[int, int, int] | None) -> int
 
 
 def state_of(verdict: LogVerdict, version: int) -> Snapshot | None:
-    """The state at an older version, as far as entries and checkpoints lead there."""
+    """The state at an older version; None if entries and checkpoints do not lead there."""
     bases = [each for known, each in verdict.states.items() if known <= version]
     base = max(bases, key=lambda each: each.version, default=Snapshot())
     return state_at(verdict.entries, base, version)
@@ -85,12 +85,12 @@ def newest_epoch(store: Store) -> int:
 
 
 def _is_still_quiet(store: Store, before: JournalLook, epoch: int) -> bool:
-    """Whether nobody journaled anything meanwhile: then the newest versions are of one moment."""
+    """Check that nothing was journaled meanwhile: then the newest versions are consistent."""
     return load_journal(store).end == before.end and newest_epoch(store) == epoch
 
 
 def _add(store: Store, cut: Cut, name: str, end: tuple[int, int, int] | None) -> bool:
-    """Take a table; False where it went on so far that its older version is gone."""
+    """Add a table to the cut; False if its older version has been cleaned up meanwhile."""
     look = look_at_table(store, name)
     if look.verdict.newest < 0:
         return True
@@ -119,7 +119,7 @@ def _why_not(look: TableLook) -> str:
 
 
 def _place_of(actions: list[Action]) -> tuple[int, int, int]:
-    """Where the newest frame of an append lies in the journal; before everything for other commits."""
+    """Journal position of an append's newest frame; for other commits a position before all."""
     info = commit_info(actions)
     found = _PLACE.fullmatch(info.commit_id) if info is not None else None
     return (-1, -1, -1) if found is None else (int(found[1]), int(found[2]), int(found[3]))

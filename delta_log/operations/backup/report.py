@@ -1,4 +1,4 @@
-"""What is in a copy, table by table and offset by offset, and what is not. Pure."""
+"""The report of a backup: the content of the copy by table and offset, and what is missing. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delta_log.operations.backup.point_in_time import Cut, TableCut
 from delta_log.operations.check.journal_vs_table import check_connection
 from delta_log.operations.check.read_journal import JournalLook
 
-#: Tables that have a line in what is printed.
+#: Maximum of tables with a line in the printed report.
 _NAMED: Final = 20
 
 
@@ -25,7 +25,7 @@ class FileToCopy(NamedTuple):
 
 
 class BackupProgress(NamedTuple):
-    """What is copied now, and how much was before it; of so much that is known by now."""
+    """The progress of a backup: the present file, the files and bytes before it, and the totals known so far."""
 
     path: str
     files: int
@@ -38,8 +38,8 @@ class BackupProgress(NamedTuple):
 class TableCopy:
     """A table as it is in the copy.
 
-    `ends` are the offsets behind the last of each partition, `journaled` how many the journal alone had, `copied` and
-    `size` are of the files that were not there yet.
+    `ends` are the end offsets of the partitions, `journaled` the number of rows that only the journal had; `copied` and
+    `size` count the files that were not in the copy yet.
     """
 
     name: str
@@ -65,11 +65,11 @@ class TableCopy:
 
 @dataclass(frozen=True, slots=True)
 class BackupReport:
-    """What a backup is to copy, or did; `str` is what there is to print.
+    """The result or the plan of a backup; `str` is the text to print.
 
-    `left_out` are tables that are not in the copy, with the reasons; `missing` data files that the original lost, so
-    that the copy lacks them, too; `damage` what the journal could not give any more, and files that are not what was
-    written, in the original and so in the copy.
+    `left_out` are tables that are not in the copy, with the reasons; `missing` are data files that the original lost,
+    so that the copy lacks them, too; `damage` is unreadable parts of the journal, and files that are damaged in the
+    original and so in the copy.
     """
 
     location: str
@@ -95,7 +95,7 @@ class BackupReport:
         return f"{self.location} {would} to {self.target}: {len(self.tables)} tables, {files} files, {size} bytes"
 
     def __str__(self) -> str:
-        """Of many tables those of which most is copied have a line, and all that is not in it."""
+        """The text to print: a line for each of the tables with most copied bytes, and for each missing item."""
         most = sorted(self.tables, key=lambda table: table.size, reverse=True)[:_NAMED]
         lines = [str(table) for table in self.tables if table in most]
         lines += [f"and {len(self.tables) - _NAMED} tables more"] if len(self.tables) > _NAMED else []
@@ -106,7 +106,7 @@ class BackupReport:
 
 
 def expected_ends(table: TableCut, journal: JournalLook) -> tuple[int, ...]:
-    """Where each partition ends once the journal was replayed; with offsets whose records it cannot give any more."""
+    """End offset of each partition after a replay of the journal, including offsets whose records are unreadable."""
     properties = table.state.configuration
     ends = [table.state.end(index) for index in range(int(properties[PARTITIONS]))]
     frames = [each.frame for each in journal.of(table.name, properties[TOPIC_ID])]
@@ -119,7 +119,7 @@ def expected_ends(table: TableCut, journal: JournalLook) -> tuple[int, ...]:
 
 
 def misfits(cut: Cut) -> list[str]:
-    """Records of the journal that no start would replay, here or there."""
+    """Records of the journal that no start would replay, neither in the original nor in the copy."""
     found: list[str] = []
     for table in cut.tables:
         properties = table.state.configuration

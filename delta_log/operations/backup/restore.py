@@ -1,4 +1,4 @@
-"""`restore`: a root made of a backup, where there is none yet."""
+"""`restore`: makes a root from a backup, in a place without one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def restore(
     progress: Callable[[BackupProgress], None] = lambda _: None,
     probe: Probe = no_probe,
 ) -> BackupReport:
-    """Copy a backup to an empty place; one that died in the middle is gone on with, by the same call.
+    """Copy a backup to an empty place; the same call continues a restore that crashed.
 
-    InvalidRequest where it is no backup, or where a root is already: nothing that is there is ever replaced.
+    InvalidRequest if `copy` is no backup, or if the target is already a root: existing data is never replaced.
     """
     source, place = as_root(copy), as_root(target, probe=probe)
     open_root(source, create=False)

@@ -1,7 +1,7 @@
-"""A root that is being copied: nobody can open it before it is complete.
+"""The target of a copy as a root, for its completion: no server can open it before.
 
-It has no `lakelog.json` yet, so no server starts on it. What completes it sees one, and in place of a journal the one
-that was read from the original.
+It has no `lakelog.json` yet, so no server starts on it. The start that completes it sees one here, and as its
+journal the one that was read from the original.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delta_log.root.root import ROOT_FILE, Root, RootInfo, encode_info
 
 
 class CopiedStore:
-    """Any store, which says of itself that it is a root already."""
+    """A store with the root file of a complete root."""
 
     def __init__(self, root: Root, info: RootInfo) -> None:
         self._store = root.store
@@ -32,7 +32,7 @@ class CopiedStore:
 
 
 class CopiedRoot:
-    """Any root, for the one who completes it."""
+    """A root under completion."""
 
     def __init__(self, root: Root, info: RootInfo, journal: JournalLook) -> None:
         self._root = root
@@ -43,7 +43,7 @@ class CopiedRoot:
         return getattr(self._root, name)
 
     def hold(self) -> None:
-        """Nobody else can open it yet."""
+        """No lock is needed: no other process can open it yet."""
 
     def let_go(self) -> None:
         """Nothing is held."""
@@ -53,7 +53,7 @@ class CopiedRoot:
 
 
 class ReadJournal:
-    """A journal that was read elsewhere: to be replayed, once."""
+    """A journal that was read from the original, to be replayed once."""
 
     kept_segments = 1 << 30
     copied_segments = 1
@@ -79,10 +79,10 @@ class ReadJournal:
         return []
 
     def release(self, segment: tuple[int, int], *, aside: bool = False) -> None:
-        """It is not ours to release."""
+        """Do nothing: the segments are the original's."""
 
     def give_back(self) -> None:
-        """Nothing is kept for that."""
+        """Do nothing: no space is reserved."""
 
     def close(self, *, empty: bool) -> None:
         """There is nothing to close."""

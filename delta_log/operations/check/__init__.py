@@ -1,1 +1,1 @@
-"""The check: what of a root is damaged, by looking alone."""
+"""The check: finds damage in a root, by reading only."""

@@ -1,9 +1,9 @@
-"""`check`: whether a root holds what it should. It only reads, beside a running server or without one.
+"""`check`: verifies the content of a root. Only reads, beside a running server or without one.
 
 lakelog.json, writers/  →  journal  →  each table: its log, its files and every page of them, its part of the journal
 
-The journal is read before the tables, so what it lacks must be in them. Where something is wrong, it is looked at once
-more: what was only on its way the first time is no finding.
+The journal is read before the tables, so records that it lacks must be in them. A defect is checked a second time:
+a change that was only under way the first time is no finding.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _NAMED: Final = 20
 
 
 def say_nothing(_line: str) -> None:
-    """Nobody watches."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """What a check is going to read; `str` is what there is to print."""
+    """The plan of a check: what it will read; `str` is the text to print."""
 
     location: str
     tables: tuple[str, ...]
@@ -61,9 +61,9 @@ def check(root: str | Path | Root, *, dry_run: Literal[True], progress: Progress
 def check(
     root: str | Path | Root, *, dry_run: bool = False, progress: Progress = say_nothing
 ) -> CheckReport | CheckPlan:
-    """Look into everything that a root holds; in a dry run, say what that is. `progress` is told what is looked at.
+    """Check everything in a root; a dry run only plans. `progress` is called with the name of each part.
 
-    NotARoot where there is none.
+    NotARoot if there is none.
     """
     place = as_root(root)
     store = place.store
@@ -85,7 +85,7 @@ def check(
 
 
 def _check_is_root(place: Root) -> None:
-    """What cannot say of itself what it is may still be a damaged root, if there are tables in it."""
+    """Raise NotARoot, except for a root with tables whose root file is damaged or missing."""
     try:
         open_root(place, create=False)
     except NotARoot:
@@ -103,7 +103,7 @@ def _is_info(data: bytes) -> bool:
 
 
 def check_topic(store: Store, name: str) -> list[Finding]:
-    """Damage of one topic; of the journal, all of it; and of other tables what the journal may still cure."""
+    """Damage of one topic, of the whole journal, and of other tables' files that the journal may still restore."""
 
     def look() -> list[Finding]:
         journal = load_journal(store)

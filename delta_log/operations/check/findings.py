@@ -1,4 +1,4 @@
-"""What is found in a root, and how bad it is. Pure."""
+"""Findings of a check, with their severity. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """`DAMAGE`: it is not what was stored. `WASTE`: nobody needs it. `NOTE`: worth knowing."""
+    """Severity of a finding. `DAMAGE`: not what was stored. `WASTE`: not needed. `NOTE`: worth knowing."""
 
     DAMAGE = "damage"
     WASTE = "waste"
@@ -18,14 +18,14 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`place` is a path below the root, or the root itself where it is empty."""
+    """A finding. `place` is a path below the root; empty for the root itself."""
 
     place: str
     what: str
     severity: Severity = Severity.DAMAGE
 
     def __str__(self) -> str:
-        """One line, whatever a library had to say."""
+        """Always one line, even if a library's message has several."""
         what = " ".join(self.what.split())
         where = f"{self.place}: " if self.place else ""
         return f"{self.severity.value}: {where}{what}"
@@ -33,7 +33,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check looked at and what it found; `str` is what there is to print."""
+    """The result of a check: counts and findings; `str` is the text to print."""
 
     location: str
     findings: tuple[Finding, ...]
@@ -44,7 +44,7 @@ class CheckReport:
 
     @property
     def sound(self) -> bool:
-        """No damage; waste and notes are none."""
+        """True without damage; waste and notes do not count."""
         return not any(finding.severity is Severity.DAMAGE for finding in self.findings)
 
     @property
@@ -73,6 +73,6 @@ def note(place: str, what: str) -> Finding:
 
 
 def seen_twice(first: Sequence[Finding], second: Iterable[Finding]) -> list[Finding]:
-    """What was there at both looks: what somebody changes meanwhile is no finding."""
+    """Findings of both checks: a change under way is no finding."""
     again = set(second)
     return [finding for finding in dict.fromkeys(first) if finding in again]

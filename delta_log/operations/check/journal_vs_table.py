@@ -1,4 +1,4 @@
-"""Whether the journal and a table tell the same story.
+"""Compares the journal with a table.
 
 Rows that only the journal has follow the table's end without a gap, and rows that both have are the same. A journal
 that was read before the table may lack the newest rows; what it has must fit.
@@ -27,9 +27,9 @@ from delta_log.topics.topic_state import TopicState
 def check_connection(
     frames: Sequence[Frame], snapshot: Snapshot, partitions: int, name: str, lost: Sequence[tuple[int, int, int]] = ()
 ) -> list[Finding]:
-    """Whether a start could replay what is not in the table yet. Pure.
+    """Check that a start could replay the rows that are not in the table yet. Pure.
 
-    `lost` are the partitions, first offsets and counts of what the journal knows to be unreadable: named elsewhere.
+    `lost` are partitions, first offsets and counts of known unreadable rows, which are reported elsewhere.
     """
     found: list[Finding] = []
     for partition in sorted({frame.partition for frame in frames}):
@@ -59,7 +59,7 @@ def check_connection(
 def check_agreement(
     live: TopicState, files: Sequence[DataFile], found: Sequence[FoundFrame], journal: PayloadReader
 ) -> list[Finding]:
-    """Compare, file by file, the rows that sound frames and the table both have."""
+    """Compare, file by file, the rows that are in both sound frames and the table."""
     findings: list[Finding] = []
     for file in files:
         both = journaled(file, found)
@@ -85,7 +85,7 @@ def journaled(file: DataFile, found: Sequence[FoundFrame]) -> list[FoundFrame]:
 def journaled_rows(
     live: TopicState, found: Sequence[FoundFrame], journal: PayloadReader, first: int, last: int
 ) -> pa.Table:
-    """The rows of sound frames, as their table would have them, from an offset to another; each offset once."""
+    """The rows of sound frames from `first` to `last`, as their table would have them; each offset once."""
     chunks: list[Chunk] = []
     at = -1
     for item in sorted(found, key=lambda each: each.frame.base_offset):
@@ -118,6 +118,6 @@ def _compare(live: TopicState, file: DataFile, both: Sequence[FoundFrame], journ
 
 
 def _common(rows: pa.Table, others: pa.Table, order: str) -> pa.Table:
-    """The rows of one whose places the other has, too."""
+    """The rows whose offsets are in both tables."""
     places = others.column(order).combine_chunks()
     return rows.filter(pc.is_in(rows.column(order), options=pc.SetLookupOptions(value_set=places))).combine_chunks()

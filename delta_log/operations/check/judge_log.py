@@ -1,9 +1,9 @@
-"""What the files of a table's log say together: the state that they lead to, and what is wrong with them. Pure.
+"""Judges the files of a table's log: the state that they lead to, and their defects. Pure.
 
     checkpoint c ── entry c+1 ── … ── newest entry
 
-The entries are the truth, a checkpoint is what they led to. A bad entry at or below a good checkpoint costs time travel
-alone; above it, it hides the table.
+The entries are the truth, a checkpoint is a state derived from them. A bad entry at or below a good checkpoint costs
+only time travel; a bad entry above it makes the table unreadable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from delta_log.operations.check.findings import Finding, damage, note
 
 HINT = "_delta_log/_last_checkpoint"
 
-#: What a hint at a checkpoint may tell, whoever wrote it.
+#: Fields that a checkpoint hint may have, by any writer.
 _HINTED: Final = frozenset(
     {
         "version",
@@ -42,7 +42,7 @@ _HINTED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """The bytes of a `_delta_log` by version. `hint` is None where there is no `_last_checkpoint`."""
+    """The bytes of a `_delta_log` by version. `hint` is None if there is no `_last_checkpoint`."""
 
     entries: Mapping[int, bytes]
     checkpoints: Mapping[int, bytes]
@@ -51,9 +51,10 @@ class LogFiles:
 
 @dataclass(slots=True)
 class LogVerdict:
-    """`snapshot` is the newest state that is known for sure, `newest` the highest version that a name tells of.
+    """The verdict. `snapshot` is the newest certain state, `newest` the highest version in the names of files.
 
-    `bad_entries` are unreadable or missing ones above that state; `stale` below a checkpoint, where they cost history.
+    `bad_entries` are unreadable or missing entries above that state; `stale` ones are below a checkpoint, and cost
+    only history.
     """
 
     snapshot: Snapshot
@@ -62,14 +63,14 @@ class LogVerdict:
     bad_entries: dict[int, str] = field(default_factory=dict[int, str])
     stale: dict[int, str] = field(default_factory=dict[int, str])
     bad_checkpoints: dict[int, str] = field(default_factory=dict[int, str])
-    #: without a checksum, as no writer of ours leaves them
+    #: entries without a checksum, which lakelog never writes
     unsealed: list[int] = field(default_factory=list[int])
-    #: what good checkpoints say
+    #: the states in good checkpoints
     states: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     #: the true states of bad checkpoints, where entries lead to them
     rebuilt: dict[int, Snapshot] = field(default_factory=dict[int, Snapshot])
     bad_hint: str = ""
-    #: as a crash leaves it between the first checkpoint and this
+    #: a crash between the first checkpoint and its hint leaves none
     no_hint: bool = False
     checkpoint: int = -1
 
@@ -99,7 +100,7 @@ class LogVerdict:
 
 
 def judge_log(files: LogFiles, directory: str = "") -> LogVerdict:
-    """Read all that is there; follow the entries from the oldest state that can be had to the newest."""
+    """Read all files; follow the entries from the newest good checkpoint to the newest state."""
     entries, unreadable = _decode_entries(files.entries, directory)
     states, bad_checkpoints = _decode_checkpoints(files.checkpoints, directory)
     newest = max([*files.entries, *states], default=-1)
@@ -120,7 +121,7 @@ def judge_log(files: LogFiles, directory: str = "") -> LogVerdict:
 
 
 def state_at(entries: Mapping[int, list[Action]], base: Snapshot, version: int) -> Snapshot | None:
-    """The state that entries lead to from an older one; None where one of them is missing."""
+    """The state that entries lead to from an older state; None if an entry is missing."""
     state = base.branch()
     while state.version < version:
         following = entries.get(state.version + 1)
@@ -131,7 +132,7 @@ def state_at(entries: Mapping[int, list[Action]], base: Snapshot, version: int) 
 
 
 def differences(one: Snapshot, other: Snapshot) -> list[str]:
-    """In what two states differ that readers or owners would notice."""
+    """Differences of two states that matter to readers or owners."""
     found: list[str] = []
     mine = {file.path: file for file in one.all_files()}
     theirs = {file.path: file for file in other.all_files()}
@@ -164,7 +165,7 @@ def _decode_entries(raw: Mapping[int, bytes], directory: str) -> tuple[dict[int,
 
 
 def _unsealed(raw: Mapping[int, bytes], entries: Mapping[int, list[Action]]) -> list[int]:
-    """Entries that can be read and have no checksum, behind one that has."""
+    """Readable entries without a checksum, after one with a checksum."""
     first = min((version for version, data in raw.items() if is_sealed(data)), default=None)
     return [
         v for v, data in sorted(raw.items()) if first is not None and v > first and v in entries and not is_sealed(data)
@@ -172,7 +173,7 @@ def _unsealed(raw: Mapping[int, bytes], entries: Mapping[int, list[Action]]) -> 
 
 
 def _is_cut(actions: list[Action], data: bytes) -> bool:
-    """Whether an entry of ours lost its last lines, though what is left of it can be read."""
+    """True if an entry of lakelog lost its last lines, although the rest can be read."""
     info = commit_info(actions)
     if info is None or not info.commit_id:
         return False
@@ -197,7 +198,7 @@ def _decode_checkpoints(raw: Mapping[int, bytes], directory: str) -> tuple[dict[
 
 
 def _check_checkpoints(verdict: LogVerdict, states: Mapping[int, Snapshot], oldest: int) -> None:
-    """Have the entries lead to each checkpoint, and compare."""
+    """Replay the entries up to each checkpoint, and compare."""
     state = Snapshot()
     for version in sorted({*states, *verdict.bad_checkpoints}):
         base = state if state.version >= 0 or oldest == 0 else None

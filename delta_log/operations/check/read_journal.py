@@ -1,8 +1,8 @@
-"""The journal as somebody sees it who only looks: beside its owner, or when nobody has the root.
+"""Reads the journal without owning the root, beside its owner or without one.
 
-A segment that goes away while it is looked at was released: its rows are in the tables, or were copied to a newer
-segment. So a look is done over until nothing went away under it: what is acknowledged before the look begins and is in
-no table when it ends has been seen. The newest segment may end amid a write; nobody was told of that yet.
+A segment that vanishes during the read was released: its rows are in the tables, or were copied to a newer segment. So
+the read is repeated until nothing vanished: then it has all records that were acknowledged before it began and are in
+no table when it ends. The newest segment may end in the middle of a write, which is not acknowledged yet.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LOOKS: Final = 50
 
 @dataclass(slots=True)
 class JournalLook:
-    """What a start would find, and what lies beside it. Reads payloads as a journal does."""
+    """The content that a start would find, and segments set aside. Reads payloads like a journal."""
 
     found: Recovered = field(default_factory=Recovered)
     scans: list[SegmentScan] = field(default_factory=list[SegmentScan])
     asides: list[str] = field(default_factory=list[str])
-    #: behind everything that was seen, in the order in which it was journaled
+    #: the position after everything that was read, in the order of journaling
     end: tuple[int, int, int] = (-1, -1, -1)
     _segments: dict[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
 
@@ -50,12 +50,12 @@ class JournalLook:
         return sorted(self._segments)
 
     def of(self, topic: str, topic_id: str) -> list[FoundFrame]:
-        """The frames of a topic's present life."""
+        """The frames of a topic, by name and topic id."""
         return [f for f in self.found.frames if (f.frame.topic, f.frame.topic_id) == (topic, topic_id)]
 
 
 def load_journal(store: Store) -> JournalLook:
-    """A whole look; StorageRefused where the journal goes on faster than it can be read."""
+    """Read the journal consistently; StorageRefused if it changes faster than it can be read."""
     held: dict[str, bytes] = {}
     for _ in range(_LOOKS):
         names = _names(store)
@@ -67,7 +67,7 @@ def load_journal(store: Store) -> JournalLook:
                 complete = complete and data is not None
                 held |= {name: data} if data is not None else {}
         there = set(_names(store))
-        # a segment that went may have become another one while it was read; an object is what it was
+        # A vanished segment may have become another one during the read; an object never changes.
         went = [name for name in names if name not in there and SEGMENT.fullmatch(name)]
         held = {name: data for name, data in held.items() if name not in went}
         if complete and not went:
@@ -76,7 +76,7 @@ def load_journal(store: Store) -> JournalLook:
 
 
 def look_into(segments: dict[str, bytes], asides: Sequence[str] = ()) -> JournalLook:
-    """What segments, by their names, hold. Pure."""
+    """Scan segments, given by name. Pure."""
     look = JournalLook(asides=sorted(asides))
     _look_into_objects(look, segments)
     named = sorted((match[1], match[2], match[3], data) for match, data in _matches(segments))
@@ -134,7 +134,7 @@ def read_if_there(store: Store, path: str) -> bytes | None:
 
 
 def _look_into_objects(look: JournalLook, held: dict[str, bytes]) -> None:
-    """A journal of numbered objects, one group in each."""
+    """Scan a journal of numbered objects, one group in each."""
     numbered = sorted(
         (number, data)
         for number, data in ((number_of(name), data) for name, data in held.items())

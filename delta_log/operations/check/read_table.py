@@ -1,4 +1,4 @@
-"""A table as somebody sees it who trusts nothing: the files of its log, and the table that they make."""
+"""Reads a table without trusting it: the files of its log, and the table that they make."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from delta_log.topics.topic_state import TopicState
 
 @dataclass(slots=True)
 class TableLook:
-    """`live` is the table as a server has it; None where it cannot be opened, and `why` says why."""
+    """A table under inspection. `live`: its state as in a server; None if it cannot be opened, for the reason `why`."""
 
     name: str
     directory: str
@@ -57,7 +57,7 @@ class TableLook:
         return read_lost(self.verdict.snapshot.configuration)
 
     def files(self, live: TopicState) -> list[DataFile]:
-        """All live files, in order."""
+        """The live files, in order."""
         return sorted(live.table.snapshot.all_files(), key=lambda file: (file.partition, file.base_offset))
 
 
@@ -78,7 +78,7 @@ def look_at_table(store: Store, name: str) -> TableLook:
 
 
 def open_live(store: Store, name: str) -> TopicState | None:
-    """A table as a server opens it, by somebody who commits to it as jobs do."""
+    """Open a table like a server, without an epoch, like jobs do."""
     return open_catalog(store).find(name)
 
 
@@ -91,7 +91,7 @@ def open_catalog(store: Store) -> Catalog:
 
 
 def load_log_files(store: Store, directory: str) -> LogFiles:
-    """The newest checkpoint may come while the rest is read: what names it is read before the listing."""
+    """Read a table's log. The hint is read before the listing, because a new checkpoint may come meanwhile."""
     hint = read_if_there(store, f"{directory}/{HINT}")
     names = [entry.name for entry in store.list(f"{directory}/_delta_log")]
     entries = {

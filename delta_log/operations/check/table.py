@@ -1,4 +1,4 @@
-"""One table under a check: its log, its files and every page of them, its part of the journal."""
+"""Checks one table: its log, every page of its files, and its part of the journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_WRITER: Final = 1 << 62
 
 @dataclass(slots=True)
 class Counts:
-    """How much was looked into."""
+    """Counts of what was checked."""
 
     tables: int = 0
     files: int = 0
@@ -36,10 +36,10 @@ class Counts:
 
 
 def check_table(store: Store, name: str, journal: JournalLook, counts: Counts) -> list[Finding]:
-    """Its log first: that says which files there are, and where it ends."""
+    """Check a table. Its log comes first: it names the files, and where the table ends."""
     look = look_at_table(store, name)
     if look.verdict.newest < 0 and not has_files(store, look.directory):
-        return []  # of a topic that was never made, or is still being made
+        return []  # the topic was never created, or is just being created
     if look.exported:
         return [note(look.directory, "it was exported: others write to it, and it is no topic any more")]
     counts.tables += 1
@@ -51,7 +51,7 @@ def check_table(store: Store, name: str, journal: JournalLook, counts: Counts) -
 
 
 def check_journaled(store: Store, name: str, journal: JournalLook) -> list[Finding]:
-    """Of a table, the files of which the journal has rows: what is wrong with one of those it may still cure."""
+    """Check only the files whose rows are also in the journal: their damage may still be repaired from it."""
     look = look_at_table(store, name)
     if look.live is None or look.live.deleted:
         return []
@@ -145,7 +145,7 @@ def _is_dense(live: TopicState, file: DataFile, lost: Sequence[LostRange]) -> bo
 
 
 def _check_leftovers(store: Store, look: TableLook, live: TopicState, journal: JournalLook) -> list[Finding]:
-    """Files that no commit names: left by a crash or a job; or the only trace of a commit that is gone."""
+    """Find files that no commit names: left by a crash or a job, or the only trace of a lost commit."""
     snapshot, now_ms = live.table.snapshot, store.now_ms()
     journaled = [item.frame for item in journal.of(look.name, live.id) if item.sound]
     findings: list[Finding] = []

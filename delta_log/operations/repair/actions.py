@@ -1,6 +1,6 @@
-"""What a repair may do, each as a value that says what it is. Pure.
+"""The actions of a repair, as values; `str` describes each. Pure.
 
-A cure is safe: what was acknowledged is as readable after it as before or more so, and no offset is given out twice.
+A cure is safe: acknowledged records are at least as readable after it as before, and no offset is assigned twice.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from delta_log.operations.check.judge_log import HINT
 
 @dataclass(frozen=True, slots=True)
 class EmptyEntry:
-    """Put an entry without content in place of an unreadable newest one.
+    """Replace an unreadable newest entry by an empty one.
 
-    Its version stays taken: who read it while it was sound does not meet another commit under its number. `epoch` is
-    the owner's that it made known, where later rows in the journal prove that it did. `newest` is the version of the
-    newest entry: behind the unreadable one there may be what a repair that died wrote; `owner` the table's epoch then.
+    Its version stays taken: a reader that read it while it was sound never meets another commit of that number. `epoch`
+    is the owner's epoch that the entry made known, if later rows in the journal prove that it did. `newest` is the
+    version of the newest entry: a crashed repair may have written entries after the unreadable one; `owner` is the
+    table's epoch then.
     """
 
     directory: str
@@ -38,7 +39,7 @@ class EmptyEntry:
 
 @dataclass(frozen=True, slots=True)
 class WriteCheckpoint:
-    """A checkpoint in place of one that cannot be read or is wrong."""
+    """Rewrite a checkpoint that is unreadable or wrong."""
 
     directory: str
     version: int
@@ -50,7 +51,7 @@ class WriteCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceCheckpoint:
-    """One whose own version nothing leads to any more: write one of the present version, then remove the bad one."""
+    """Replace a checkpoint that cannot be rebuilt: write one of the present version, then remove the bad one."""
 
     directory: str
     version: int
@@ -63,7 +64,7 @@ class ReplaceCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class PointToCheckpoint:
-    """Have `_last_checkpoint` name the newest sound one; `version` −1 removes it."""
+    """Point `_last_checkpoint` to the newest sound checkpoint; `version` −1 removes the hint."""
 
     directory: str
     version: int
@@ -76,7 +77,7 @@ class PointToCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class RestoreFile:
-    """Have a new file with the same rows, from the journal, stand for one that is damaged or missing."""
+    """Replace a damaged or missing file by a new one with the same rows from the journal."""
 
     table: str
     directory: str
@@ -90,7 +91,7 @@ class RestoreFile:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Record offsets as lost; of the files that had them, what can be read is written anew."""
+    """Record offsets as lost; the readable rows of the files that had them are rewritten."""
 
     table: str
     directory: str
@@ -109,10 +110,10 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class SettleJournal:
-    """Replay what can be read of a journal with neighbouring unreadable groups, and bring all of it into the tables.
+    """Replay the readable part of a journal with neighbouring unreadable groups, and bring all of it into the tables.
 
-    Of the partitions that no later frame speaks of, as many offsets are skipped as the unreadable bytes can have given
-    out, so that none is given out twice.
+    In partitions without a later frame, as many offsets are skipped as the unreadable bytes can have assigned, so that
+    none is assigned twice.
     """
 
     unreadable: tuple[str, ...]
@@ -126,7 +127,7 @@ class SettleJournal:
 
 @dataclass(frozen=True, slots=True)
 class KnowEpochs:
-    """Take an epoch behind all that wrote to these tables and are not in `writers/`: the next owner is later."""
+    """Claim an epoch above those that wrote to these tables but are not in `writers/`: the next owner's is later."""
 
     epochs: tuple[tuple[str, int], ...]
 

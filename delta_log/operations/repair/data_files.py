@@ -1,7 +1,7 @@
-"""Data files that are damaged or missing: what of them can still be read, what the journal has, what may be given up.
+"""Damaged or missing data files: the rows still readable, the rows in the journal, and the offsets to give up.
 
-A file is restored where the journal has every one of its rows. What nothing has any more may be given up, explicitly,
-and only as a whole: never an offset that can still be read, nor a part of what cannot.
+A file is restored if the journal has every missing row of it. Offsets that nothing has any more may be given up,
+explicitly, and only as a whole range: never an offset that can still be read, nor a part of an unreadable range.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _EVERYTHING: Final = 1 << 62
 
 @dataclass(slots=True)
 class Survey:
-    """Of one file: the rows that it or the journal has, and the stretches of offsets that neither can give any more.
+    """The state of one file: the rows that it or the journal has, and the ranges of offsets that neither has any more.
 
-    `damaged` says that the file by itself could not give all.
+    `damaged`: the file alone does not have all rows.
     """
 
     file: DataFile
@@ -39,12 +39,12 @@ class Survey:
     damaged: bool = False
 
     def rows(self, order: str) -> pa.Table | None:
-        """All that can be read, in order."""
+        """The readable rows, in order."""
         return pa.concat_tables(self.readable).sort_by(order).combine_chunks() if self.readable else None
 
 
 def survey_file(live: TopicState, file: DataFile, found: Sequence[FoundFrame], journal: PayloadReader) -> Survey:
-    """Try every row group by itself, and ask the journal for what is in none."""
+    """Read each row group separately, and take unreadable rows from the journal."""
     survey = _survey_groups(live, file)
     if not survey.unreadable:
         return survey
@@ -67,7 +67,7 @@ def survey_file(live: TopicState, file: DataFile, found: Sequence[FoundFrame], j
 def restored_rows(
     live: TopicState, file: DataFile, found: Sequence[FoundFrame], journal: PayloadReader
 ) -> pa.Table | None:
-    """The rows of a damaged file; None unless they are all there, and as its table says."""
+    """The rows of a damaged file; None unless they are complete and match the table's record of the file."""
     survey = survey_file(live, file, found, journal)
     rows = survey.rows(live.rows.order)
     if not survey.damaged or survey.unreadable or rows is None:
@@ -82,7 +82,7 @@ def restored_rows(
 
 
 def absent_ranges(live: TopicState, survey: Survey) -> list[LostRange]:
-    """Offsets between those of a topic's file that it never had; where records may leave by key, that is no loss."""
+    """Offsets within a topic's file that it never had; none where key compaction may have removed them."""
     file = survey.file
     if live.internal or file.base_offset < live.table.snapshot.clean(file.partition):
         return []
@@ -108,7 +108,7 @@ def _survey_groups(live: TopicState, file: DataFile) -> Survey:
 
 
 def _near(found: Sequence[FoundFrame], partition: int, first: int, last: int) -> list[FoundFrame]:
-    """Sound frames with any of these offsets."""
+    """Sound frames that have any of these offsets."""
     return [
         each
         for each in found
@@ -135,9 +135,9 @@ def plan_give_up(
     restorable: Sequence[DataFile],
     journaled: Sequence[LostRange],
 ) -> GiveUp | None:
-    """The cure; None where all of it was given up before. InvalidRequest where something of it can still be read. Pure.
+    """Plan the cure; None if all of it is given up already. InvalidRequest if a part can still be read. Pure.
 
-    `surveys` are of the files that have offsets of it, `restorable` those of them that the journal has in full.
+    `surveys` are of the files with offsets of the range, `restorable` the ones that the journal can restore.
     """
     snapshot, name = live.table.snapshot, live.name
     if not 0 <= wanted.partition < live.partitions:
@@ -165,7 +165,7 @@ def plan_give_up(
 
 
 def unreadable_ranges(surveys: Sequence[Survey]) -> list[LostRange]:
-    """What would have to be given up."""
+    """The ranges that would have to be given up."""
     return merge_ranges(lost for survey in surveys for lost in survey.unreadable)
 
 

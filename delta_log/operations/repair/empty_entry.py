@@ -1,10 +1,10 @@
-"""An unreadable newest entry of a table is emptied, when nobody can append behind it as though it were whole.
+"""Empties an unreadable newest entry of a table, after a former owner is kept from committing on top of it.
 
-    [N cannot be read]  →  [N+1: of our epoch] [N+2: of its own again]  →  [N is empty]
+    [N is unreadable]  →  [N+1: the repair's epoch] [N+2: the table's own epoch again]  →  [N is empty]
 
-A former owner of a bucket knows the entry as it was: his next commit would say that its records are there, and nobody
-would take them from the journal any more. So he meets our epoch first, which ends his writing. The one behind it gives
-the table back to the epoch that the journal's records are of. In a directory there is nobody to keep away.
+A former owner of a bucket still knows the sound entry: its next commit would imply that the entry's records are in the
+table, and no start would take them from the journal any more. So entry N+1 with the repair's epoch fences it first.
+Entry N+2 gives the table back to the epoch of the journal's records. In a directory there is no former owner to fence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from delta_log.stores import Store
 
 
 def empty_entry(place: Root, cure: EmptyEntry, at: Probe) -> None:
-    """PlanOutdated, and the entry is as it was, where somebody went on from it meanwhile."""
+    """Empty the entry; PlanOutdated, and nothing is changed in it, if another process has committed after it."""
     if not place.locks:
         cure = _bar_owner(place.store, cure)
         at("repair.owner_barred")
@@ -36,7 +36,7 @@ def empty_entry(place: Root, cure: EmptyEntry, at: Probe) -> None:
 
 
 def _bar_owner(store: Store, cure: EmptyEntry) -> EmptyEntry:
-    """The cure as it is when he can do nothing more to the table."""
+    """Fence the former owner; returns the cure as planned after that."""
     version = cure.newest + 1
     if not store.create(_path(cure, version), _entry(store, version, newest_epoch(store))):
         raise PlanOutdated(cure.directory, "its former owner wrote to it: stop that server, and repair again")
@@ -54,7 +54,7 @@ def _path(cure: EmptyEntry, version: int) -> str:
 
 
 def _entry(store: Store, version: int, epoch: int | None) -> bytes:
-    """One that says nothing but whose the table is."""
+    """An entry with nothing but the owner's epoch."""
     info = CommitInfo(f"repair-{uuid.uuid4().hex}", store.now_ms(), REPAIR, read_version=version - 1)
     actions: list[Action] = [info] if epoch is None else [info, Txn(EPOCH_TXN, epoch)]
     return encode_commit(actions)

@@ -1,7 +1,7 @@
-"""A journal in which neighbouring groups are unreadable, so nothing says what they gave out. Pure.
+"""Plans the repair of a journal with neighbouring unreadable groups, whose assigned offsets are unknown. Pure.
 
-A start goes on behind them, and skips what they may have given out. What a repair adds is that it is done when nobody
-is served, is printed before, and that the tables of topics say of themselves what they lack since.
+A start continues after them, and skips the offsets that they may have assigned. A repair does the same without serving
+clients, prints it first, and records in the topics' tables which offsets they lack.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delta_log.operations.repair.actions import SettleJournal
 
 
 def plan_settling(look: JournalLook, tables: Sequence[TableEnds]) -> SettleJournal | None:
-    """None where everything that was given out is known."""
+    """Plan the cure; None if all assigned offsets are known."""
     if not look.found.untraceable:
         return None
     doubts = plan_doubts(look.found.frames, look.found.unread, tables)

@@ -1,11 +1,11 @@
-"""Whether an unreadable newest log entry can be done without. Pure.
+"""Decides whether an unreadable newest log entry can be emptied. Pure.
 
     rows journaled ─▶ files written ─▶ ENTRY ─▶ entry read back ─▶ journal released
 
-An append can be done again as long as the journal has all of its rows. A rewrite or a removal leaves the files that it
-takes out where they are for a while: without it the table is what it was before. Nothing else can be undone: settings,
-log starts and lives of topics were promised by their entry alone. What an entry was is told by its first line; where
-that is gone, too, by the files that were written for it.
+An append can be repeated as long as the journal has all of its rows. A rewrite or a removal keeps the files that it
+takes out for a while: without the entry the table is as before. No other commit can be undone: settings, log starts,
+and the creation and deletion of topics are only in their entry. The kind of an entry is known from its first line; if
+that is gone, too, from the files that were written for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from delta_log.records.payload_kinds import DECISION
 
 _APPENDED: Final = re.compile(r"(?P<base>\d{20})-(?P<epoch>\d+)-(?P<segment>-?\d+)-(?P<position>\d+)\.parquet")
 _REWRITTEN: Final = re.compile(r"(?P<base>\d{20})-(\d+-fold|job)-[0-9a-f]{32}\.parquet")
-#: The operation of a commit that a repair makes.
+#: The operation of a repair's commits.
 REPAIR: Final = "REPAIR"
 _PUT_BACK: Final = "put it back from a backup"
 CAVEAT: Final = "should it have been a change of settings or of a log start, make that again"
@@ -38,9 +38,9 @@ CAVEAT: Final = "should it have been a change of settings or of a log start, mak
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What lies around an unreadable newest entry: its bytes, files that no commit names, and the journal.
+    """The evidence about an unreadable newest entry: its bytes, files that no commit names, and the journal.
 
-    `unnamed` are partition (0 outside of all) and name; `complete` says that every file of the table before is there.
+    `unnamed` are pairs of partition (0 outside of all) and name; `complete`: every file of the table before is there.
     """
 
     data: bytes
@@ -50,7 +50,7 @@ class Evidence:
 
 
 def decide_empty_entry(verdict: LogVerdict, directory: str, evidence: Evidence) -> EmptyEntry | str:
-    """The cure, or why there is none."""
+    """The cure, or the reason why there is none."""
     version, before = max(verdict.bad_entries), verdict.snapshot
     behind = [verdict.entries.get(later, []) for later in range(version + 1, verdict.newest + 1)]
     alone = len(verdict.bad_entries) == 1 and all(map(is_bar, behind))
@@ -77,14 +77,14 @@ def decide_empty_entry(verdict: LogVerdict, directory: str, evidence: Evidence) 
 
 
 def is_bar(actions: Sequence[Action]) -> bool:
-    """Whether a repair wrote an entry to end a former owner's writing: it says nothing but whose the table is."""
+    """True for an entry that a repair wrote to fence a former owner: it has nothing but the owner's epoch."""
     info = commit_info(actions)
     rest = [each for each in actions if each is not info and not (isinstance(each, Txn) and each.app_id == EPOCH_TXN)]
     return info is not None and info.operation == REPAIR and not rest
 
 
 def is_foreign(data: bytes) -> bool:
-    """Whether an entry is no damaged one of ours: all of its lines can be read, and it carries no checksum."""
+    """True for an undamaged entry of another program: all of its lines can be read, and it has no checksum."""
     lines = data.splitlines()
     try:
         for line in lines:
@@ -95,7 +95,7 @@ def is_foreign(data: bytes) -> bool:
 
 
 def first_line(data: bytes) -> CommitInfo | None:
-    """What is left of an entry may still say what it was."""
+    """The commit info in an entry's first line, if it can still be read."""
     try:
         return commit_info(decode_commit(without_seal(data.partition(b"\n")[0]), ""))
     except Corruption:
@@ -103,7 +103,7 @@ def first_line(data: bytes) -> CommitInfo | None:
 
 
 def _taken_over(before: Snapshot, own: Sequence[FoundFrame]) -> int | None:
-    """The epoch that an entry must have made known: an owner does it before it gives out the first offset."""
+    """The epoch that an entry must have made known: an owner does so before it assigns its first offset."""
     later = {e.frame.epoch for e in own if e.frame.next_offset > before.end(e.frame.partition)}
     return next(iter(later)) if len(later) == 1 and later != {before.epoch} and min(later) > before.epoch else None
 
@@ -134,7 +134,7 @@ def _why_needless(
 def _why_by_files(
     before: Snapshot, evidence: Evidence, beyond: Sequence[tuple[int, re.Match[str]]], takes: int | None
 ) -> tuple[bool, str]:
-    """Of an entry that says nothing any more: by the files that were written for it and no commit names."""
+    """Judge an entry without a readable line, by the files that were written for it and that no commit names."""
     if beyond:
         return True, f"files were written to be appended by it, and the journal has their records; {CAVEAT}"
     if takes is not None:
@@ -160,7 +160,7 @@ def _why_append(before: Snapshot, info: CommitInfo, own: Sequence[FoundFrame]) -
 
 
 def _is_journaled(found: re.Match[str], partition: int, own: Sequence[FoundFrame]) -> bool:
-    """Whether the journal has the newest frame of a file's commit, after which it is named, and where it begins."""
+    """Check that the journal has the newest frame of a file's commit, named in the file name, and its first row."""
     place = int(found["epoch"]), int(found["segment"]), int(found["position"])
     base = int(found["base"])
     return any((e.place.epoch, e.place.segment, e.place.position) == place and e.sound for e in own) and any(

@@ -1,4 +1,4 @@
-"""What a repair finds out before it does anything: the cures that are safe now, and what has none."""
+"""Plans a repair: the cures that are safe now, and the damage without a cure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from delta_log.topics.topic_state import TopicState
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A range that somebody wants to be given up, of a topic or of a table of the server's own."""
+    """A range to give up by request, of a topic or an internal table."""
 
     topic: str
     lost: LostRange
@@ -50,7 +50,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What was found, what will be done about it, and what else somebody must do."""
+    """The findings, the cures to carry out, and what is left for the operator."""
 
     checked: CheckReport
     cures: tuple[Cure, ...]
@@ -100,12 +100,12 @@ def _log_cures(store: Store, look: TableLook, journal: JournalLook, advice: dict
 
 
 def plan_empty_entry(store: Store, look: TableLook, journal: JournalLook) -> EmptyEntry | str:
-    """Whether the unreadable entry of a table can be done without, as things are; else why not."""
+    """Plan to empty a table's unreadable entry; the reason as text if that is not safe now."""
     return decide_empty_entry(look.verdict, look.directory, _evidence(store, look, journal))
 
 
 def _checkpoint_size(look: TableLook, version: int) -> int:
-    """How many actions are in it."""
+    """Number of actions in a checkpoint."""
     verdict = look.verdict
     state = verdict.rebuilt.get(version) or verdict.states.get(version) or verdict.snapshot
     return encode_checkpoint(state)[1] if version >= 0 else 0
@@ -196,14 +196,14 @@ def _check_asked(asked: Sequence[Asked], looks: Sequence[TableLook]) -> None:
 
 
 def plan_epochs(store: Store) -> list[Cure]:
-    """The one cure that an owner needs before he can be one."""
+    """The only cure that must come before taking ownership."""
     return _epoch_cures(store, [look_at_table(store, name) for name in list_tables(store)])
 
 
 def _epoch_cures(store: Store, looks: Sequence[TableLook]) -> list[Cure]:
-    """Else no owner could write to these tables any more: each would take itself for an earlier one.
+    """Plan epochs for tables ahead of `writers/`: without them each new owner would count as an earlier one there.
 
-    Where there is no `writers/` at all, a start looks at the tables itself.
+    Without any `writers/`, a start itself reads the epochs of the tables.
     """
     newest = newest_epoch(store)
     ahead = [
@@ -215,7 +215,7 @@ def _epoch_cures(store: Store, looks: Sequence[TableLook]) -> list[Cure]:
 
 
 def _journal_cures(looks: Sequence[TableLook], journal: JournalLook, advice: dict[str, str]) -> list[Cure]:
-    """After everything else, and only where each table says where it ends."""
+    """Plan the journal's cure: after all others, and only if the end of each table is known."""
     if not journal.found.untraceable:
         return []
     closed = [look.name for look in looks if look.live is None and not look.exported]
@@ -237,7 +237,7 @@ def _journal_cures(looks: Sequence[TableLook], journal: JournalLook, advice: dic
 
 
 def _left(findings: Sequence[Finding], cures: Sequence[Cure], advice: dict[str, str]) -> list[str]:
-    """What is damaged and nothing is done about, with what to do."""
+    """Damage without a cure, with advice."""
     cured = "\n".join(map(str, cures))
     left: list[str] = []
     for finding in findings:

@@ -1,7 +1,7 @@
-"""`repair`: say what will be done, then do what is safe, by whoever holds the root; name what is left.
+"""`repair`: prints a plan, carries out what is safe while holding the root, and names what is left.
 
-Log entries and checkpoints come first, then data files, then the journal, as each needs the one before. Every step may
-be repeated: a repair that died is run again.
+Log entries and checkpoints come first, then data files, then the journal, because each needs the one before. Every step
+may be repeated: after a crash, the repair is run again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.stores import Store
 from delta_log.topics.topic_state import TopicState
 
-#: What one round mends lets the next one see more: entries, then files, then the journal.
+#: The cures of one round let the next round see more: entries, then files, then the journal.
 _ROUNDS: Final = 5
 Clock = Callable[[], int]
 Range = tuple[str, int, int, int]
@@ -59,7 +59,7 @@ Range = tuple[str, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What was planned, round by round, what was done, and what is left; `str` is what there is to print at the end."""
+    """The result of a repair: cures that were done, and what is left; `str` is the text to print at the end."""
 
     location: str
     done: tuple[Cure, ...]
@@ -87,10 +87,10 @@ def repair(
     say: Progress = say_nothing,
     probe: Probe = no_probe,
 ) -> RepairReport:
-    """Plan, `say` the plan line by line, and carry it out. RootInUse while somebody owns the root.
+    """Plan, `say` the plan line by line, and carry it out. RootInUse while the root has an owner.
 
     `give_up` are ranges as (topic, partition, first offset, last offset), to be recorded as lost. InvalidRequest,
-    and nothing is changed, where something of them can still be read. A dry run needs no ownership.
+    and nothing is changed, if a part of them can still be read. A dry run needs no ownership.
     """
     place = as_root(root, probe=probe)
     open_root(place, create=False)
@@ -135,9 +135,9 @@ def _repair(place: Root, asked: Sequence[Asked], say: Progress, probe: Probe) ->
 
 
 def _take_over(place: Root, say: Progress, probe: Probe) -> list[Cure]:
-    """Nobody can be kept out, so whoever owned it is shut out, before anything is looked at that he could still change.
+    """Take over a root without a lock: fences the former owner before anything is read that it could still change.
 
-    That takes an epoch behind all that were: where it needs a cure to be, it is done first.
+    The new epoch must be above all former ones: a cure that this needs is carried out first.
     """
     cures = plan_epochs(place.store)
     for cure in cures:
@@ -149,7 +149,7 @@ def _take_over(place: Root, say: Progress, probe: Probe) -> list[Cure]:
 
 
 def _skipped(cure: SettleJournal) -> list[Asked]:
-    """What nobody was ever given, or has any more: the tables of topics are to say so."""
+    """The skipped offsets, never assigned or lost: the tables of topics must record them as lost."""
     return [
         Asked(doubt.table, LostRange(doubt.partition, doubt.first, doubt.first + doubt.most - 1))
         for doubt in cure.doubts
@@ -222,7 +222,7 @@ def _restore(store: Store, cure: RestoreFile, at: Probe) -> None:
 
 
 def _give_up(store: Store, cure: GiveUp, at: Probe) -> None:
-    """In one commit the unreadable files leave, what could be read of them comes, and the table says what is lost."""
+    """Commit at once: unreadable files leave, files with their readable rows come, the lost range is recorded."""
     live = _opened(store, cure.table)
     journal = load_journal(store)
     fresh = [file for file in (_rest(live, file, journal) for file in cure.files) if file is not None]
@@ -254,7 +254,7 @@ def _give_up(store: Store, cure: GiveUp, at: Probe) -> None:
 
 
 def _rest(live: TopicState, file: DataFile, journal: JournalLook) -> DataFile | None:
-    """A new file of what can be read of one."""
+    """Write a new file with the readable rows of a file."""
     rows = survey_file(live, file, journal.of(live.name, live.id), journal).rows(live.rows.order)
     if rows is None:
         return None

@@ -1,4 +1,4 @@
-"""A root whose journal is brought into the tables though groups of it are unreadable."""
+"""Brings a journal with unreadable groups into the tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from delta_log.startup.open import Settings, start, stop, take_ownership
 
 
 def settle_journal(place: Root, cure: SettleJournal, probe: Probe) -> None:
-    """Start on it, which skips what is in doubt, bring all into the tables, and stop.
+    """Start on the root, which skips the offsets in doubt, flush everything to the tables, and stop.
 
-    Each table in doubt is taken over in the commit that skips its offsets: whoever repeats this sees that it was done.
+    Each table in doubt is taken over in the commit that skips its offsets, so a repeat sees that this was done.
     """
     settings = Settings(topic_defaults=read_topic_defaults(place.store), upkeep=False)
     running = start(place, settings, probe=probe)
