@@ -63,7 +63,7 @@ _LINE: Final = re.compile(r"\bLine: (\d+)")
 
 
 class NotAQuery(InvalidRequest):
-    """A statement does more than read, or may do; `kind` is the word for what it does."""
+    """A statement that does, or may do, more than read; `kind` is the word for its action."""
 
     def __init__(self, kind: str, *, known: bool = True) -> None:
         self.kind = kind

@@ -26,7 +26,7 @@ _SPEAK: Final = "SET datafusion.sql_parser.dialect = '{}'"
 
 
 class NoSuchTable(InvalidRequest):
-    """A query names a relation that is not known; `name` is it."""
+    """A query with an unknown relation, `name`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class TableQueries:
             raise InvalidRequest(f"the query failed: {_sentence(error)}") from error
 
     def _check_reads(self, text: str, query: str) -> None:
-        """`query` is the statement of the text, without EXPLAIN."""
+        """Raise NotAQuery unless the text only reads. `query` is its statement without EXPLAIN."""
         check_word(text)
         try:
             plans = pa.table(self._run(draw(query))).to_pylist()

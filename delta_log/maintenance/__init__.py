@@ -1,1 +1,1 @@
-"""Work in the background and in jobs: folds, compaction, retention, deletion, history, leases, audit."""
+"""Maintenance in the background and in jobs: folds, compaction, retention, deletion, history, leases, audit."""

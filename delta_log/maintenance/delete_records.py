@@ -1,4 +1,4 @@
-"""Delete-records: a partition's log start moves up by request, and what lies below it leaves the table."""
+"""Delete-records: moves a partition's log start up by request, and removes the records below it from the table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Leases choose one worker for work that several could do: taken for a time, released early. Pure.
 
-    <number>.json       holder, when it said so, until when it holds; the highest number counts
+    <number>.json       holder, time of the last renewal, end of the lease; the highest number counts
 
 A number is taken by put-if-absent, so of two processes that want the same one the store accepts one. A lease saves
 work and guards nothing: a holder that loses it unnoticed goes on, so the work must tolerate a concurrent worker.

@@ -1,6 +1,6 @@
 """`export_topic`: hands a topic's table over to other writers, in place. It is then no topic any more.
 
-    everything into the table  →  one commit: no writer feature, and a mark that it was exported
+    flush to the table  →  one commit: no writer feature, and a mark that the table was exported
 
 This empties the journal, so nothing is done if the journal is damaged, or if damage could only be repaired from it.
 To keep the topic, export from a copy: a backup has the same table.

@@ -1,1 +1,1 @@
-"""The audit: whether all records of a topic are there, and in order."""
+"""The audit: checks that all records of a topic are present and in order."""

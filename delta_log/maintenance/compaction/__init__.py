@@ -1,1 +1,1 @@
-"""Small files into large ones, and the newest record of each key."""
+"""Compaction: merges small files into large ones, and keeps the newest record of each key."""

@@ -1,4 +1,4 @@
-"""The door for key compaction: its passes over the partitions of a topic, beside the process that owns the root.
+"""The API of key compaction: passes over the partitions of a topic, beside the process that owns the root.
 
     plan  →  sift: which offsets leave  →  rewrite the files that have such offsets  →  one commit
 

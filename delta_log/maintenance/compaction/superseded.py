@@ -50,7 +50,7 @@ _TROUBLE: Final = b"trouble"
 
 @dataclass(frozen=True, slots=True)
 class SiftOrder:
-    """Files of one partition whose entries go to the buckets from `first_bucket` on."""
+    """An order to spread the entries of one partition's files over the buckets from `first_bucket` on."""
 
     root: str
     directory: str

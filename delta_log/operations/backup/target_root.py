@@ -46,7 +46,7 @@ class CopiedRoot:
         """No lock is needed: no other process can open it yet."""
 
     def let_go(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no lock is held."""
 
     def journal(self, _epoch: int) -> ReadJournal:
         return ReadJournal(self._journal)
@@ -67,7 +67,7 @@ class ReadJournal:
         return self._look.found
 
     def pace(self) -> None:
-        """Nothing is written."""
+        """Do nothing: no write needs pacing."""
 
     def append(self, _frames: Sequence[Frame], _payloads: Sequence[Payload]) -> list[Place]:
         raise ReadOnly
@@ -85,4 +85,4 @@ class ReadJournal:
         """Do nothing: no space is reserved."""
 
     def close(self, *, empty: bool) -> None:
-        """There is nothing to close."""
+        """Do nothing: nothing is open."""

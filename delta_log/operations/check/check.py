@@ -27,7 +27,7 @@ from delta_log.stores.local import LEFTOVER_MS, STAGING
 from delta_log.topics.catalog import TOPICS
 
 Progress = Callable[[str], None]
-#: Tables that a plan names.
+#: Maximum of tables that a plan names.
 _NAMED: Final = 20
 
 

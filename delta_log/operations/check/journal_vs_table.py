@@ -1,7 +1,7 @@
 """Compares the journal with a table.
 
-Rows that only the journal has follow the table's end without a gap, and rows that both have are the same. A journal
-that was read before the table may lack the newest rows; what it has must fit.
+Rows that only the journal has must follow the table's end without a gap, and rows in both must be the same. A journal
+that was read before the table may lack the newest rows; the rows that it has must match.
 """
 
 from __future__ import annotations
