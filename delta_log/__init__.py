@@ -1,4 +1,4 @@
-"""The log: topics of ordered partitions over Delta tables, with a journal for fast acknowledgements.
+"""The log: topics of ordered partitions over Delta tables, with a journal that makes an acknowledgement cheap.
 
 `Log` owns a root, `LogReader` reads one. The other names are their parameters and results.
 """

@@ -1,4 +1,4 @@
-"""The API of keyed tables: their rows are journaled like records, so a change costs a share of one sync.
+"""The door to a ledger: tables of keyed rows that are journaled as records are, so a change costs a share of one sync.
 
     ledger = log.open_ledger([BOOKMARKS])
     state = ledger.load("__bookmarks")                                          # at the start

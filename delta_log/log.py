@@ -1,4 +1,4 @@
-"""The API of a log: topics in a root, for any Python program.
+"""The one door: a log of topics in a root, for any Python program.
 
     with Log.open("events") as log:
         log.create_topic("orders", partitions=4)

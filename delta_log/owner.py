@@ -1,4 +1,4 @@
-"""Appending to a log: turns records into a request, and hands it to the commit queue. For threads and for tasks."""
+"""Appending to a log: from records to a request, and to where it is stored. For threads and for tasks."""
 
 from __future__ import annotations
 

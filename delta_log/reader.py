@@ -1,4 +1,4 @@
-"""Reading a log, for the owner of the root and for readers."""
+"""Reading a log: what a process that owns the root and one that only looks at it have in common."""
 
 from __future__ import annotations
 

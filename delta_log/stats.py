@@ -1,4 +1,4 @@
-"""Statistics of a running log. Reads only memory: it takes no lock, reads no disk and opens nothing."""
+"""A running log in numbers. It reads what is at hand: no lock is waited for, no disk is asked, nothing is opened."""
 
 from __future__ import annotations
 

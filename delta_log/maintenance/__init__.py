@@ -1,1 +1,1 @@
-"""Maintenance in the background and in jobs: folds, compaction, retention, deletion, history, leases, audit."""
+"""Work in the background and in jobs: folds, compaction, retention, deletion, history, leases, audit."""

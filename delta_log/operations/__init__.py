@@ -1,4 +1,4 @@
-"""An operator's commands: check, repair, backup, restore, export, upgrade. Each inspects, plans, and then acts."""
+"""An operator's verbs: check, repair, backup, restore, export, upgrade. Each looks, plans, and then acts."""
 
 from delta_log.operations.backup.backup import backup
 from delta_log.operations.backup.restore import restore

@@ -1,1 +1,1 @@
-"""Startup and shutdown of a log: opening a root, recovery, upgrades."""
+"""The way from a place to a running log, and back: opening, recovery, upgrades."""
