@@ -1,7 +1,7 @@
-"""What one call brings to a ledger's tables, on its way through the queue: all of it is stored, or nothing.
+"""A call's rows for keyed tables, queued as one unit: all of it is stored, or nothing.
 
-It may append to topics, too: then the records of all topics and the rows of all tables are one unit. Every table and
-topic is looked at first; offsets and places are given out only when nothing can refuse any more.
+A unit may append to topics, too: then the records of all topics and the rows of all tables are stored together. Every
+table and topic is checked first; offsets are assigned only once nothing can refuse any more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from delta_log.topics.topic_state import TopicState
 
 
 class KnownTable(msgspec.Struct):
-    """`live` is None until the table is asked for, and where there is none yet."""
+    """A keyed table and its codec. `live` is None until the table is opened or created."""
 
     table: LedgerTable
     codec: RowCodec
@@ -28,12 +28,12 @@ class KnownTable(msgspec.Struct):
 
     @property
     def ready(self) -> bool:
-        """Whether rows may be given places there with nothing to wait for."""
+        """True if rows can be sequenced there without waiting."""
         return self.live is not None and self.live.owned
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
-    """Records of one topic, checked and split by partition; they have no offsets, and nobody sees them."""
+    """Records of one topic, checked and split by partition; not yet sequenced, and visible to no reader."""
 
     live: TopicState
     request: Request
@@ -49,16 +49,15 @@ class TableRows(NamedTuple):
 
 EncodedRows = Sequence[TableRows]
 
-#: Asked in the turn of a unit, when nothing else can refuse it: what is known of producers, and what each of its
-#: appends will be answered with. It refuses by raising; what it returns are rows that are stored, too. Their tables
-#: are among those of the request.
+#: Called when a unit is sequenced, after all other checks, with the producers' state and the planned answer of each of
+#: its appends. It refuses by raising; the rows it returns are stored, too. Their tables are among those of the request.
 Decide = Callable[[Producers, Sequence[Appended]], EncodedRows]
 
 
 class Line:
-    """Units of which each was decided upon those before it: where one is not stored, none behind it is.
+    """Units of which each depends on those before it: if one is not stored, no later one that relied on it is.
 
-    Those of a later number were decided when that was known.
+    `break_at` affects numbers up to the given one; units with a higher number were decided with the failure known.
     """
 
     __slots__ = ("_broken", "_why", "number")
@@ -73,15 +72,15 @@ class Line:
             raise self._why
 
     def break_at(self, number: int, why: BaseException) -> None:
-        """`why` is what those behind it are told, of which it is sure that they are not stored."""
+        """Fail all units up to `number` that are not sequenced yet with `why`; they are certainly not stored."""
         if number > self._broken:
             self._why, self._broken = why, number
 
 
 class LedgerRequest(msgspec.Struct):
-    """Rows, encoded, by their table. `line` and `number` are those of a unit that was decided upon others.
+    """Encoded rows by table. `line` and `number` are set for a unit that depends on earlier ones.
 
-    `answers` are those of its appends, once it was given offsets.
+    `answers`: the answers to its appends, once it is sequenced.
     """
 
     parts: EncodedRows
@@ -95,7 +94,7 @@ class LedgerRequest(msgspec.Struct):
 
     @property
     def ready(self) -> bool:
-        """Whether it can be given places with nothing to wait for."""
+        """True if the unit can be sequenced without waiting."""
         return all(part.known.ready for part in self.parts) and all(append.live.owned for append in self.appends)
 
     def break_line(self, why: BaseException) -> None:
@@ -103,7 +102,7 @@ class LedgerRequest(msgspec.Struct):
             self.line.break_at(self.number, self._reason_behind(why))
 
     def _reason_behind(self, why: BaseException) -> BaseException:
-        """Of those behind it, each is refused by what refuses all; not by what concerns this one alone."""
+        """The error for dependent units: `why` itself only if it would refuse them, too."""
         closed_to_all = isinstance(why, TopicClosed) and why.topic not in {each.live.name for each in self.appends}
         if isinstance(why, InvalidRequest | TopicClosed) and not closed_to_all:
             return PredecessorFailed(why)
@@ -113,7 +112,7 @@ class LedgerRequest(msgspec.Struct):
 
 
 class LedgerRun(msgspec.Struct):
-    """Rows that the units of a group bring to one table, on their way to one frame."""
+    """Rows of a group's units for one table, collected into one frame."""
 
     live: TopicState
     base: int

@@ -1,7 +1,7 @@
 """The one async border: appending from an event loop.
 
-A loop only queues up and is told; its groups are given offsets, written and answered by a thread of the writer's. So
-a loop that is cancelled, closed or blocked takes nobody with it: neither its own records nor the lead.
+An event loop only enqueues and receives results; a thread of the writer sequences, writes and answers its groups. So
+a loop that is cancelled, closed or blocked loses neither its own records nor the lead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delta_log.topics.topic_state import TopicState
 
 
 class AsyncAppender:
-    """Where event loops come in."""
+    """Entry point for event loops."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -36,12 +36,12 @@ class AsyncAppender:
         return unit.future
 
     def enter(self, unit: AppendTicket) -> None:
-        """Queue up; by any thread."""
+        """Enqueue the unit; callable from any thread."""
         if self._writer.turns.enter(unit):
             unit.lead()
 
     def mailbox(self) -> LoopReplies:
-        """Of the running loop."""
+        """Returns the replies object of the running loop, created on first use."""
         loop = asyncio.get_running_loop()
         box: LoopReplies | None = getattr(self._of_thread, "box", None)
         if box is None or box.loop is not loop:
@@ -50,7 +50,7 @@ class AsyncAppender:
 
 
 class LoopReplies:
-    """Answers on their way to one loop. It is woken once for a whole group, as waking it lets go of the interpreter."""
+    """Answers to be delivered to one loop. It is woken once per group, because each wake-up releases the GIL."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -63,7 +63,7 @@ class LoopReplies:
     def deliver(self) -> None:
         if not self._called:
             self._called = True
-            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # the loop is closed: no task waits there any more
                 self.loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
@@ -73,7 +73,7 @@ class LoopReplies:
 
 
 class AppendTicket(Unit):
-    """Of a task that awaits it."""
+    """A queued request that an asyncio task awaits."""
 
     __slots__ = ("box", "future", "writer")
 
@@ -88,7 +88,7 @@ class AppendTicket(Unit):
     def lead(self) -> None:
         try:
             self.writer.syncing.submit(self.writer.lead_once)
-        except RuntimeError:  # the writer was closed: all that is left to do is to say so
+        except RuntimeError:  # the writer was closed: only report it
             self.writer.lead_once()
 
     def done(self) -> None:
@@ -107,7 +107,7 @@ class AppendTicket(Unit):
 
 
 class LedgerUnit(AppendTicket):
-    """Of a task that awaits that rows are durable, and may have decided more upon them since."""
+    """A queued `LedgerRequest` that a task awaits; later units may already depend on its rows."""
 
     __slots__ = ()
 

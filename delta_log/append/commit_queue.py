@@ -1,4 +1,4 @@
-"""Whose turn it is to write. Whoever finds nobody at work leads; the lead is handed to the first who came meanwhile."""
+"""The commit queue: a request that finds it idle becomes leader; then the lead passes to the oldest waiting one."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _GROUP_UNITS: Final = 4096
 
 
 class Turn(Protocol):
-    """Somebody in the queue."""
+    """An entry of the queue."""
 
     def lead(self) -> None:
-        """It is your turn to lead."""
+        """Called when this entry becomes the leader."""
         ...
 
 
 class Unit(ABC):
-    """One request in the queue; of a ledger's, and of a bump, `live` is None. A subclass says how its owner is told."""
+    """A queued request; `live` is None for a ledger request and an epoch bump. Subclasses notify the caller."""
 
     __slots__ = ("error", "live", "request", "result")
 
@@ -42,14 +42,14 @@ class Unit(ABC):
 
     @abstractmethod
     def done(self) -> None:
-        """`result` or `error` is set."""
+        """Called once `result` or `error` is set."""
 
     def deliver(self) -> None:  # noqa: B027 - most have nothing to do then
-        """All of the group are done."""
+        """Called once all units of the group are done."""
 
 
 class ThreadUnit(Unit):
-    """Of a thread that waits for it."""
+    """A queued request that a thread waits for."""
 
     __slots__ = ("_gate", "leads")
 
@@ -79,7 +79,7 @@ class ThreadUnit(Unit):
 
 
 class ExclusiveSlot:
-    """Of a thread that wants no group beside it."""
+    """A queue entry of a thread that must run with no group under way."""
 
     __slots__ = ("_gate",)
 
@@ -95,7 +95,7 @@ class ExclusiveSlot:
 
 
 class CommitQueue:
-    """The queue. Everyone in it waits on something of his own, so nobody is woken for nothing."""
+    """The queue. Each entry waits on a lock or future of its own, so no wake-up is spurious."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -103,7 +103,7 @@ class CommitQueue:
         self._leader: Turn | None = None
 
     def enter(self, turn: Turn) -> bool:
-        """Queue up; True when it falls to the caller to lead."""
+        """Enqueue the entry; True if the caller becomes the leader."""
         with self._mutex:
             self._queue.append(turn)
             if self._leader is not None:
@@ -112,7 +112,7 @@ class CommitQueue:
             return True
 
     def hand_over(self) -> None:
-        """Pass the lead on to the first who waits."""
+        """Pass the lead to the first entry that waits."""
         with self._mutex:
             following = self._leader = self._queue[0] if self._queue else None
         if following is not None:
@@ -120,7 +120,7 @@ class CommitQueue:
 
     @property
     def waiting(self) -> int:
-        """How many are in the queue."""
+        """Number of entries in the queue."""
         return len(self._queue)
 
     def leave(self, turn: Turn) -> None:
@@ -128,7 +128,7 @@ class CommitQueue:
             self._queue.remove(turn)
 
     def give_up(self, turn: Turn) -> None:
-        """Who was interrupted while he waited neither keeps the lead nor is given it later."""
+        """Remove an interrupted entry, which neither keeps the lead nor gets it later."""
         with self._mutex:
             if turn in self._queue:
                 self._queue.remove(turn)
@@ -137,7 +137,7 @@ class CommitQueue:
             self.hand_over()
 
     def take(self) -> list[Unit]:
-        """The requests in front of the next one that wants to be alone, within bounds."""
+        """Dequeue the requests before the next exclusive slot, within bounds of count and size."""
         units: list[Unit] = []
         size = 0
         with self._mutex:

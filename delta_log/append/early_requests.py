@@ -1,6 +1,6 @@
-"""Who waits for a predecessor: requests of idempotent producers that came before those that they follow.
+"""Early requests: requests of idempotent producers that arrived before their predecessors.
 
-Knows who waits, and asks `Producers` whether he still must. Must not know how anybody waits, nor for how long.
+Knows which requests wait, and asks `Producers` whether each still must. Must not know how a caller waits, or how long.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 from delta_log.model.types import ProducerStamp
 from delta_log.records.idempotence import Producers
 
-#: So many requests of one producer may wait in one topic: a producer has five on their way at most.
+#: Bound on the waiting requests of one producer in one topic: a producer has at most five in flight.
 MOST_PARKED: Final = 4
 
 
 @dataclass(eq=False, frozen=True, slots=True)
 class Parked:
-    """A request that waits. Any thread may call `wake`, more than once; it neither blocks nor raises."""
+    """A waiting request. Any thread may call `wake`, repeatedly; it neither blocks nor raises."""
 
     topic_id: str
     stamp: ProducerStamp
@@ -27,10 +27,10 @@ class Parked:
 
 
 class EarlyRequests:
-    """Of one log.
+    """The early requests of one log.
 
-    No wake-up is lost: he who waits is on the list before he looks, and a predecessor is remembered before the list
-    is looked through. What he sees may be tentative: whether he may go on is decided by the sequencer alone.
+    No wake-up is lost: a request enters the list before it checks, and a predecessor is remembered before the list is
+    scanned. The state it checks may be tentative: the sequencer alone decides whether a request may proceed.
     """
 
     def __init__(self, producers: Producers) -> None:
@@ -40,7 +40,7 @@ class EarlyRequests:
         self._lock = threading.Lock()
 
     def enter(self, parked: Parked) -> bool:
-        """Take a place; False when all are taken."""
+        """Add the request; False if the producer has no place left in this topic."""
         with self._lock:
             beside = self._of.setdefault(parked.stamp.producer_id, [])
             if sum(other.topic_id == parked.topic_id for other in beside) >= MOST_PARKED:
@@ -59,7 +59,7 @@ class EarlyRequests:
         return not self._closed and self._producers.is_ahead(parked.topic_id, parked.stamp)
 
     def look_again(self, producer_ids: Sequence[str]) -> None:
-        """Something of these producers was stored: wake those who need not wait any more."""
+        """Wake the requests that need not wait any more, after something of these producers was stored."""
         if self._of:
             for producer_id in producer_ids:
                 self._look_again(producer_id)
@@ -71,7 +71,7 @@ class EarlyRequests:
             _wake([parked for parked in beside if not self.must_wait(parked)])
 
     def close(self) -> None:
-        """Nothing will be stored any more, and nobody waits for it."""
+        """Wake all and let none wait: nothing will be stored any more."""
         with self._lock:
             self._closed = True
             everybody = [parked for beside in self._of.values() for parked in beside]

@@ -1,9 +1,9 @@
-"""The way of a record from a request to an acknowledgement: wait for a turn, be given offsets, be journaled.
+"""Group commit, from a request to its acknowledgement: wait for the lead, assign offsets, journal.
 
-Whoever finds nobody at work takes the lead: it gives offsets to everything that waits, writes it as one group with
-one sync, answers all, and hands the lead to the first who came meanwhile. So a lone caller pays one write and one
-sync and no change of thread, and a crowd shares them. One group is under way at a time: while it is not durable its
-offsets are only tentative, and are given out again if it fails.
+A request that finds the queue idle becomes the leader: it assigns offsets to all waiting requests, writes them as one
+group with one sync, answers all, and passes the lead to the first that arrived meanwhile. So a lone caller pays one
+write and one sync without a thread switch, and concurrent callers share them. One group is in flight at a time: its
+offsets are tentative until it is durable, and are assigned again if it fails.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _log = logging.getLogger(__name__)
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Bounds on what is journaled and not yet in the tables; rows beyond `memory_bytes` stay in the journal alone.
+    """Bounds on data that is journaled and not yet in the tables; rows beyond `memory_bytes` stay in the journal alone.
 
-    All are counted as memory: what each frame takes beside its bytes, whose place is to be known as long as it waits.
+    All count memory, including the overhead of each frame, whose place in the journal is kept until it is in a table.
     """
 
     memory_bytes: int = 256 * 1024 * 1024
@@ -60,13 +60,13 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Follower(Protocol):
-    """Who makes the tables follow the journal."""
+    """Brings the tables up to the journal."""
 
     def notice(self, live: TopicState) -> None: ...
 
 
 class Writer:
-    """The leader's work. `fatal` ends it for good: we are no longer the owner, or closed."""
+    """The leader's work. `fatal` ends it for good: ownership is lost, the log is closed, or the writer broke down."""
 
     def __init__(
         self, journal: Journal, epoch: int, follower: Follower, limits: Limits, room: DiskRoom | None = None
@@ -77,9 +77,9 @@ class Writer:
         self.limits = limits
         self.fatal: LakelogError | None = None
         self.untabled = 0
-        #: how many groups were stored; each settles what was in doubt before it
+        #: number of groups stored; each settles any doubt about earlier ones
         self.writes = 0
-        #: what must be in which table before a segment can go
+        #: per segment, the offset that each partition must have reached in its table before the segment can be removed
         self.segments: dict[tuple[int, int], dict[PartitionState, int]] = {}
         #: segments that hold frames of no table
         self.aside: set[tuple[int, int]] = set()
@@ -100,7 +100,7 @@ class Writer:
         return self.sequencer.producers
 
     def append(self, live: TopicState | None, request: Request | LedgerRequest | EpochBump) -> Appended:
-        """Store a request and return where; in the caller's own thread."""
+        """Store a request in the caller's thread, and return its offsets."""
         unit = ThreadUnit(live, request)
         with self._given_up_if_interrupted(unit):
             unit.leads = self.turns.enter(unit)
@@ -112,7 +112,7 @@ class Writer:
         return unit.answer()
 
     def alone(self, action: Callable[[], None]) -> None:
-        """Run something with no group under way."""
+        """Run the action with no group under way."""
         turn = ExclusiveSlot()
         with self._given_up_if_interrupted(turn):
             if not self.turns.enter(turn):
@@ -129,12 +129,12 @@ class Writer:
             self.turns.hand_over()
 
     def lead(self) -> None:
-        """Write one group of all that waits."""
+        """Write the waiting requests as one group."""
         self.journal.pace()
         group = Group(self.turns.take())
         try:
             places = self._write(group)
-        except Exception as error:  # noqa: BLE001 - every unit of the group must be told
+        except Exception as error:  # noqa: BLE001 - every unit of the group must be answered
             self.fail(group, error)
         except BaseException as error:
             self.fail(group, error)
@@ -143,7 +143,7 @@ class Writer:
             self.finish(group, places)
 
     def _write(self, group: Group) -> Sequence[Place]:
-        """Give offsets, tentatively, and make what was given them durable."""
+        """Assign tentative offsets, and make the group durable."""
         if self.fatal is None:
             self.sequencer.sequence(group)
             return self.write_journal(group.frames, group.payloads, len(group.units)) if group.frames else []
@@ -152,7 +152,7 @@ class Writer:
         return []
 
     def write_journal(self, frames: Sequence[Frame], payloads: Sequence[Payload], requests: int) -> Sequence[Place]:
-        """Make frames durable, and measure it; by whoever has the turn."""
+        """Make frames durable, and measure it; only the leader calls it."""
         began = time.perf_counter()
         try:
             places = self.journal.append(frames, payloads)
@@ -167,10 +167,10 @@ class Writer:
         return places
 
     def finish(self, group: Group, places: Sequence[Place]) -> None:
-        """The group is durable: make it visible, answer, and let the tables follow."""
+        """Make a durable group visible, answer its requests, and notify the follower."""
         try:
             pending = self._show(group, places)
-        except Exception as error:  # noqa: BLE001 - whoever waits must be told
+        except Exception as error:  # noqa: BLE001 - waiting callers must be answered
             _log.exception("what is durable could not be shown; it will be after a restart")
             self._break_down(group, error)
             pending = []
@@ -181,7 +181,7 @@ class Writer:
             self._follower.notice(live)
 
     def _show(self, group: Group, places: Sequence[Place]) -> list[TopicState]:
-        """Move the high watermarks; returns the tables that have something to follow."""
+        """Move the high watermarks; returns the topics with pending table commits."""
         pending: dict[TopicState, PendingGroup] = {}
         ends: dict[PartitionState, int] = {}
         written = zip(group.frames, group.payloads, places, group.parts, strict=True)
@@ -203,22 +203,22 @@ class Writer:
         return list(pending)
 
     def _break_down(self, group: Group, error: Exception) -> None:
-        """Nobody knows what state this process is in: nothing is written any more, and nothing is said for sure."""
+        """Stop writing for good, as the state of this process is unknown; unsettled units get `OutcomeUnknown`."""
         unknown = self._lose_track(error)
         for unit in group.units:
             if unit not in group.settled and unit.error is None:
                 unit.result, unit.error = None, unknown
 
     def _lose_track(self, error: BaseException) -> OutcomeUnknown:
-        """Write no more until a restart; returns what those must be told whose records were under way."""
+        """Refuse writes until a restart; returns the error for the requests in flight."""
         self.fatal = StorageRefused("the journal, which failed in an unforeseen way,", repr(error))
         return OutcomeUnknown("the request", repr(error))
 
     def fail(self, group: Group, error: BaseException) -> None:
-        """The group is not durable: its offsets are free again, unless nothing may be written any more.
+        """Answer a group that is not durable with `error`, and take its offsets back.
 
-        A refusal by the rules of sequence or epoch may rest on a predecessor in this very group, which is not stored
-        after all.
+        A unit that was refused by sequence or epoch gets `error`, too: the refusal may rest on a predecessor in this
+        group, which is not stored after all.
         """
         self.sequencer.take_back(group)
         if isinstance(error, NotOwner):
@@ -233,7 +233,7 @@ class Writer:
         self._answer(group)
 
     def check_room(self, live: TopicState, size: int) -> None:
-        """Refuse before anything is stored when the disk is full, or the tables are too far behind."""
+        """Refuse a request up front if the disk is full or the tables are too far behind."""
         if self.room.full:
             self._check_disk(live)
         if live.untabled + size > self.limits.topic_bytes and live.untabled:
@@ -242,14 +242,14 @@ class Writer:
             raise Overloaded("the tables are behind", self.untabled, self.limits.total_bytes)
 
     def _check_disk(self, live: TopicState) -> None:
-        """What the server keeps for itself is little, and what makes room may need it."""
+        """Allow small writes to internal tables on a full disk: freeing room may need them."""
         if live.internal:
             self.room.check_small(live.name)
         else:
             self.room.check_records()
 
     def journal_decision(self, live: TopicState, what: dict[str, Any], now_ms: int) -> None:
-        """Make a decision about a topic durable; only from within `alone`."""
+        """Journal a decision about a topic; only from within `alone`."""
         payload = msgspec.msgpack.encode(what)
         frame = Frame(DECISION, live.name, live.id, -1, 0, 0, self.epoch, len(payload), checksum(payload), now_ms)
         places = self.write_journal([frame], [payload], 1)
@@ -267,7 +267,7 @@ class Writer:
 
     @contextmanager
     def _given_up_if_interrupted(self, turn: Turn) -> Generator[None]:
-        """Whoever leaves by an error, at whatever moment, leaves the queue and the lead to the others."""
+        """Release the queue entry and the lead if the caller is interrupted at any point."""
         try:
             yield
         except BaseException:
@@ -283,7 +283,7 @@ class Writer:
     def _chunk(
         self, frame: Frame, place: Place, part: Part | None, stamp: ProducerStamp | None, payload: Payload
     ) -> Chunk:
-        """What the tail holds of a frame that was just written; of what was spilled before, nothing."""
+        """The in-memory chunk of a frame just written; without rows if they were spilled or memory is full."""
         chunk = Chunk(frame.base_offset, frame.count, row_bytes(frame), frame, place)
         if self.untabled < self.limits.memory_bytes and isinstance(payload, bytes):
             if part is None or isinstance(part.rows, SpilledRows) or keeps_bytes(frame, part.rows):

@@ -1,8 +1,8 @@
-"""Appends of idempotent producers in their order: a request that comes too early waits outside of the queue.
+"""In-order appends of idempotent producers: a request that arrives too early waits outside the commit queue.
 
-The sequencer alone decides. A thread's request that it finds too early takes a place in `EarlyRequests`, and tries
-again when a predecessor was stored; when the time is over it tries once more, and that answer stands. Requests of an
-event loop have a queue of their own.
+The sequencer alone decides. A thread's request that it finds too early enters `EarlyRequests`, and is retried once a
+predecessor is stored; at its deadline it is retried a last time, and that answer is final. Requests of an event loop
+have a queue of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from delta_log.topics.topic_state import TopicState
 
 
 class InOrderAppender:
-    """Where requests of threads and of event loops come in. `wait_s`: how long one may wait for its predecessors."""
+    """Entry point for requests of threads and event loops. `wait_s`: longest wait for a predecessor."""
 
     def __init__(self, writer: Writer, loops: AsyncAppender, wait_s: float) -> None:
         self._writer = writer
@@ -48,7 +48,7 @@ class InOrderAppender:
                     refusal = early
 
     def queue_up(self, live: TopicState, request: Request) -> asyncio.Future[Appended]:
-        """For the running loop: in its line, where it is one of an idempotent producer."""
+        """Enqueue for the running loop; requests of idempotent producers go through its in-order queue."""
         if request.stamp is None:
             return self._loops.queue_up(live, request)
         return self._line_up(live, request, request.stamp).future
@@ -60,7 +60,7 @@ class InOrderAppender:
         try:
             return await unit.future
         finally:
-            unit.leave()  # its loop may be gone, and calls nobody back
+            unit.leave()  # its loop may be closed, and run no callback
 
     def _line_up(self, live: TopicState, request: Request, stamp: ProducerStamp) -> LineUnit:
         box = self._loops.mailbox()
@@ -88,7 +88,7 @@ class InOrderAppender:
 
 
 class Place:
-    """Of one request, as long as it is not answered."""
+    """The wait of one early request, until it is answered."""
 
     __slots__ = ("_deadline", "_parked", "_writer")
 
@@ -98,7 +98,7 @@ class Place:
         self._deadline = deadline
 
     def patience(self, refusal: OutOfOrderSequence) -> float:
-        """How long to wait before the next try; `refusal` is raised where there is no time for another."""
+        """Time to wait before the next retry; raises `refusal` after the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise refusal

@@ -1,9 +1,9 @@
-"""The line of an event loop: requests of idempotent producers, each behind those that it follows.
+"""The in-order queue of an event loop: requests of idempotent producers, each after its predecessors.
 
-A request that came before its predecessor stands here, outside the queue. When the predecessor enters the queue here it
-enters right behind, so that both are one group; when it is stored by way of another loop or thread, `EarlyRequests`
-says so. The sequencer alone decides: what it finds too early after all comes back, and stands here again. When the
-time is over it tries once more, and that answer stands.
+A request that arrives before its predecessor waits here, outside the commit queue. When the predecessor enters the
+commit queue from here, it enters right behind, so that both share a group; when the predecessor is stored through
+another loop or thread, `EarlyRequests` wakes it. The sequencer alone decides: a request that it still finds too early
+returns and waits here again. At its deadline it is retried a last time, and that answer is final.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ Key = tuple[str, str]
 
 
 class AsyncInOrderQueue:
-    """Of one loop, and used by it alone. `wait_s`: how long one may wait for its predecessors."""
+    """In-order queue of one loop, used by that loop alone. `wait_s`: longest wait for a predecessor."""
 
     def __init__(self, writer: Writer, box: LoopReplies, wait_s: float) -> None:
         self.box = box
         self.writer = writer
         self.wait_s = wait_s
-        #: what follows the last that entered the queue here, as long as that is under way
+        #: next sequence after the last request enqueued from here, while that is in flight
         self._following: dict[Key, int] = {}
         self._standing: dict[Key, list[LineUnit]] = {}
 
     def enter(self, unit: LineUnit) -> None:
-        """Queue up, or stand in the line."""
+        """Enter the commit queue, or wait here for a predecessor."""
         if self._has_predecessor(unit) or not unit.is_ahead or not self.stand(unit):
             self._queue_up(unit)
 
     def stand(self, unit: LineUnit) -> bool:
-        """Wait, unless it need not any more; False where it may not."""
+        """Let the unit wait, or enqueue it if it need not; False if its deadline passed or no place is left."""
         now = self.box.loop.time()
         if unit.deadline is None:
             unit.deadline = now + self.wait_s
@@ -55,13 +55,13 @@ class AsyncInOrderQueue:
         return True
 
     def look_again(self, unit: LineUnit) -> None:
-        """Whether it still must wait."""
+        """Enqueue the unit if it need not wait any more."""
         parked = unit.parked
         if parked is not None and not self.writer.parking.must_wait(parked):
             self._queue_up(unit)
 
     def leave(self, unit: LineUnit) -> None:
-        """Stand here no more, if it did."""
+        """Stop waiting here, if the unit did."""
         if unit.parked is None:
             return
         self.writer.parking.leave(unit.parked)
@@ -74,18 +74,18 @@ class AsyncInOrderQueue:
             del self._standing[unit.key]
 
     def answered(self, unit: LineUnit) -> None:
-        """What became of it is known to `Producers`, too."""
+        """Forget the unit as the last in flight: `Producers` knows its outcome by now."""
         following = self._following
         if following.get(unit.key) == unit.following:
             del following[unit.key]
 
     def try_again(self, unit: LineUnit) -> None:
-        """Its time is over."""
+        """Enqueue the unit a last time at its deadline."""
         if unit.parked is not None:
             self._queue_up(unit)
 
     def _has_predecessor(self, unit: LineUnit) -> bool:
-        """Whether it was stored or is under way, as far as that can be seen at a glance."""
+        """Cheap check whether the predecessor is stored or in flight; may miss one."""
         stamp, key = unit.stamp, unit.key
         return (
             not stamp.sequence
@@ -94,7 +94,7 @@ class AsyncInOrderQueue:
         )
 
     def _queue_up(self, unit: LineUnit) -> None:
-        """It, and right behind it those that waited for it here."""
+        """Enqueue the unit, and right behind it the requests that wait for it here."""
         if not self._standing:  # nearly always
             self._following[unit.key] = unit.following
             if self.writer.turns.enter(unit):
@@ -119,7 +119,7 @@ class AsyncInOrderQueue:
 
 
 class LineUnit(AppendTicket):
-    """Of a task that awaits an idempotent request."""
+    """An idempotent request that a task awaits."""
 
     __slots__ = ("deadline", "following", "key", "line", "parked", "stamp", "timer", "topic_id")
 
@@ -130,25 +130,25 @@ class LineUnit(AppendTicket):
         self.topic_id = live.id
         self.key = stamp.producer_id, live.id
         self.following = stamp.sequence + request.count
-        #: since it was too early for the first time
+        #: set when the request is first found too early
         self.deadline: float | None = None
-        #: while it stands in the line
+        #: set while the request waits in the in-order queue
         self.parked: Parked | None = None
         self.timer: asyncio.TimerHandle | None = None
 
     @property
     def is_ahead(self) -> bool:
-        """Whether nothing is wrong with it but that it came too early."""
+        """True if the request is only too early, and not refused for another reason."""
         live = self.live
         open_ = live is not None and live.closed is None and not live.deleted
         return open_ and self.writer.producers.is_ahead(self.topic_id, self.stamp)
 
     def wake(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        with suppress(RuntimeError):  # the loop is closed: no task waits there any more
             self.box.loop.call_soon_threadsafe(self.line.look_again, self)
 
     def leave(self, _future: object = None) -> None:
-        """Nobody waits for it any more; what is in the queue is stored all the same."""
+        """Stop waiting for a predecessor; a request already in the commit queue is stored all the same."""
         self.line.leave(self)
 
     def settle(self) -> None:

@@ -1,7 +1,7 @@
-"""Handing out producer ids, and bumping the epoch of those that have a name, durably, before anybody is told.
+"""Assigns producer ids, and bumps the epoch of transactional ids; the bump is durable before it is returned.
 
-transactional id   the producer's id is that name; each call opens its next epoch and shuts out the holders before
-none               an id that nobody has, by its very size; nothing is stored, as nobody is to be shut out
+transactional id   the producer's id is that name; each call opens its next epoch and fences earlier holders
+none               a random id, unique by its length; nothing is stored, as there is no holder to fence
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def fresh_identity() -> ProducerIdentity:
 def bump_epoch(
     writer: Writer, name: str, clock_ms: Callable[[], int], floor: int = 0, *, reserves: bool = False
 ) -> ProducerIdentity:
-    """The next epoch, journaled. Where it is unknown whether it was, a repeat opens one that is higher still.
+    """Open the next epoch and journal it. After an unknown outcome, a retry opens a higher one still.
 
-    Who `reserves` opens many: most of them cost no sync, and a restart skips what was reserved.
+    `reserves`: for callers that open many epochs: most of them cost no sync, and a restart skips reserved ones.
     """
     bump = EpochBump(name, clock_ms(), floor, reserves)
     writer.append(None, bump)

@@ -1,9 +1,9 @@
-"""Giving out offsets. Decides, and changes nothing but the next offset of the tails that it gives them from.
+"""The sequencer: assigns offsets. Changes only the log end offsets of partitions and the producers' state.
 
-What is given out is tentative until the group is durable: `take_back` undoes all of it.
+Offsets are tentative until the group is durable: `take_back` undoes all of it.
 
-A crowd sends one record at a time. The rows that the small requests of a group bring to one partition lie side by side,
-so they become one frame: everything behind this point costs by the frame, not by the request.
+Many clients send one record at a time. Rows of a group's small requests to one partition are adjacent, so they are
+merged into one frame: all later work costs per frame, not per request.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from delta_log.records.row_codec import RowBlock
 from delta_log.topics.partition_state import PartitionState
 from delta_log.topics.topic_state import PRODUCERS_TABLE, TopicState, producer_payload
 
-#: What a unit of ledger rows is answered with, and a bump: who brought them knows them.
+#: The answer to a ledger request and to a bump: the caller has the details in its request.
 _STORED: Final = Appended(())
 
 
 class Run(msgspec.Struct, gc=False):
-    """Neighbouring rows of small requests, on their way to one frame; `stamps` says whose."""
+    """Adjacent rows of small requests, collected into one frame; `stamps` are the producers' stamps, by part."""
 
     live: TopicState
     base_offset: int
@@ -43,7 +43,7 @@ class Run(msgspec.Struct, gc=False):
 
 
 class Group:
-    """A group on its way: what it writes, and what to do once it is durable."""
+    """A group in flight: its frames, and the work to do once it is durable."""
 
     __slots__ = (
         "bumped", "frames", "ledger_runs", "parts", "payloads", "rows", "runs", "settled", "tails", "undo", "units",
@@ -54,22 +54,22 @@ class Group:
         self.frames: list[Frame] = []
         self.payloads: list[Payload] = []
         self.parts: list[tuple[TopicState, int, Part | None, ProducerStamp | None]] = []
-        #: by the identity of their tail
+        #: partitions whose log end offset was moved, by identity
         self.tails: dict[int, PartitionState] = {}
         self.runs: dict[int, Run] = {}
         self.ledger_runs: dict[int, LedgerRun] = {}
         self.undo: list[Undo] = []
         self.rows: list[ProducerRow] = []
-        #: producers of whom a reserved epoch was opened, for which no row is written
+        #: producers with a reserved epoch opened, for which no row is written
         self.bumped: list[str] = []
-        #: repeats of what is durable already, whatever becomes of this group
+        #: retries of requests that are durable already, whatever the outcome of this group
         self.settled: list[Unit] = []
 
 
 class Sequencer:
-    """Of one owner. `producer_table` is where idempotent requests are remembered, None until the first shows up.
+    """The sequencer of one owner. `producer_table` remembers idempotent requests; None until the first arrives.
 
-    `unsettled`: the journal cannot say yet what became of its last group, which only a later one settles.
+    `unsettled`: the outcome of the last group is unknown until a later group is stored.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -79,7 +79,7 @@ class Sequencer:
         self.unsettled = False
 
     def sequence(self, group: Group) -> None:
-        """Offsets for every unit that can be stored; the others are told why not."""
+        """Assign offsets to every unit that can be stored; set `error` on the others."""
         for unit in group.units:
             try:
                 self._sequence(group, unit)
@@ -93,7 +93,7 @@ class Sequencer:
             self._close_producers(group)
 
     def take_back(self, group: Group) -> None:
-        """The group is not durable: its offsets are free again."""
+        """Undo a group that is not durable: its offsets are free again."""
         for tail in group.tails.values():
             tail.log_end_offset = tail.high_watermark
         for undo in reversed(group.undo):
@@ -129,7 +129,7 @@ class Sequencer:
         unit.result = Appended(tuple(ranges), tuple(request.assignment), request.timestamp_ms)
 
     def _sequence_unit(self, group: Group, request: LedgerRequest) -> None:
-        """Offsets in every topic and places in every table of a unit, where none of them refuses it."""
+        """Assign offsets in every topic and table of a unit, if none of them refuses it."""
         try:
             if request.line is not None:
                 request.line.check(request.number)
@@ -152,10 +152,10 @@ class Sequencer:
         request.answers = answers
 
     def bump(self, group: Group, bump: EpochBump) -> None:
-        """Open the next epoch of a producer; its row is journaled as every request's is.
+        """Open the next epoch of a producer; its row is journaled like that of any request.
 
-        One that was reserved needs none. It is answered when all is durable that was let in before it, which is in
-        this group or an earlier one; where that is in doubt, a row settles it.
+        A reserved epoch needs no row. It is answered once everything admitted before it is durable, in this group or an
+        earlier one; where that is in doubt, a row is written to settle it.
         """
         memory, producer_id, now_ms = self._producer_memory(), bump.producer_id, bump.timestamp_ms
         if bump.reserves and not self.unsettled:
@@ -221,7 +221,7 @@ class Sequencer:
         group.parts.append((live, part.partition, part, stamp))
 
     def _remember(self, group: Group, table: TopicState, row: ProducerRow) -> None:
-        """That this producer's request is stored, to be journaled with it."""
+        """Record that this producer's request is stored; the row is journaled with the request."""
         group.undo.append(self.producers.replay(row))
         group.rows.append(row)
         tail = table.tails[0]
@@ -229,7 +229,7 @@ class Sequencer:
         group.tails[id(tail)] = tail
 
     def _close_producers(self, group: Group) -> None:
-        """One frame for what a group has to remember, however many have sent it."""
+        """Put all producer rows of the group into one frame."""
         table, count = self._producer_memory(), len(group.rows)
         place = table.tails[0].log_end_offset - count, count
         self._add_internal(group, table, PRODUCERS, place, producer_payload(group.rows), group.rows[-1].timestamp_ms)
@@ -241,7 +241,7 @@ class Sequencer:
     def _add_internal(
         self, group: Group, table: TopicState, kind: int, place: tuple[int, int], payload: bytes, timestamp_ms: int
     ) -> None:
-        """A frame of a table of our own: of so many rows from this place on."""
+        """Add a frame of an internal table; `place` is the base offset and the count of rows."""
         crc = checksum(payload)
         frame = Frame(kind, table.name, table.id, 0, *place, self.epoch, len(payload), crc, timestamp_ms)
         group.frames.append(frame)
@@ -250,12 +250,12 @@ class Sequencer:
 
 
 def _is_under_way(group: Group, producer: tuple[str, str], row: ProducerRow | None) -> bool:
-    """Whether a repeat may be one of what this very group brings; of a forgotten one it can only be guessed."""
+    """True if a retry may repeat a request of this same group; a guess by key if its row was forgotten."""
     return any(other is row if row is not None else other.key == producer for other in group.rows)
 
 
 def plan_appends(appends: Sequence[Prepared]) -> tuple[Appended, ...]:
-    """What each of these would be answered with, one behind the other; nothing is given out."""
+    """Predict the answers to these appends, in this order; assigns nothing."""
     following: dict[int, int] = {}
     answers: list[Appended] = []
     for append in appends:
@@ -270,7 +270,7 @@ def plan_appends(appends: Sequence[Prepared]) -> tuple[Appended, ...]:
 
 
 def _give_places(group: Group, parts: EncodedRows, timestamp_ms: int) -> None:
-    """Places for rows in tables that can be written to."""
+    """Assign offsets to rows of writable tables."""
     for known, rows, _ in parts:
         live = _writable(known)
         if not rows:
@@ -293,7 +293,7 @@ def _writable(known: KnownTable) -> TopicState:
 
 
 def check_writable(live: TopicState) -> None:
-    """Raise where no offset may be given out."""
+    """Raise if no offset may be assigned in this topic."""
     if live.deleted:
         raise UnknownTopic(live.name)
     if live.closed is not None:
