@@ -1,1 +1,1 @@
-"""The way from the journal to the tables: when a table is committed, and which segments the journal lets go."""
+"""From the journal to the tables: when a table is committed, and when journal segments are freed."""

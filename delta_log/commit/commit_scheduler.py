@@ -1,4 +1,4 @@
-"""The clockwork behind the tables: threads that commit each table when it is due."""
+"""The commit scheduler: threads that commit each table when it is due."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _RETRY_S = 1.0
 
 
 class CommitScheduler:
-    """`notice` is told of every write; everything else happens in threads of its own.
+    """Schedules table commits. `notice` is called after every write; all other work runs in threads of its own.
 
-    `table` commits about so many bytes of what waits for a table, and says whether more does.
+    `table` commits about the given number of pending bytes of a table, and returns whether more are pending.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class CommitScheduler:
         self._thread.start()
 
     def notice(self, live: TopicState) -> None:
-        """Something of this table waits."""
+        """Schedule a commit of a table that has pending rows."""
         due = live.due
         if due is not None and live.waiting < live.config.commit_bytes and not live.table_waiters:
             return
@@ -66,9 +66,9 @@ class CommitScheduler:
                 self._schedule(live, at)
 
     def bring_up(self, live: TopicState) -> None:
-        """Commit all that a table has to get by now, in the caller's thread, and make it ours.
+        """Commit all pending rows of a table in the caller's thread, and take ownership of it.
 
-        What is acknowledged meanwhile is left for later: else this would not end while others go on.
+        Rows acknowledged meanwhile are left for later: otherwise this would not end while others keep writing.
         """
         with live.committing:
             ends = [(tail, tail.high_watermark) for tail in live.tails]
@@ -80,7 +80,7 @@ class CommitScheduler:
                 raise
 
     def stop(self, lives: list[TopicState]) -> bool:
-        """Finish what runs, commit what is left; True when every table has everything."""
+        """Finish running commits, commit the rest; True if every table is complete."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -92,7 +92,7 @@ class CommitScheduler:
             try:
                 if live.pending and live.closed is None:
                     self.bring_up(live)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the other tables must have theirs
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other tables must be committed
                 _log.error("the table of %s stays behind its journal: %s", live.name, error)
             live.fail_waiters(Closed())
             complete = complete and not live.pending
@@ -113,7 +113,7 @@ class CommitScheduler:
             self._pool.submit(self._commit, live)
 
     def _next_due(self) -> TopicState | None:
-        """Wait for a table that is due while a worker is free; None when it is time to stop."""
+        """Wait for a due table and a free worker; None when stopping."""
         while not self._stopping:
             now = time.monotonic()
             while self._due and self._due[0][2].due != self._due[0][0]:

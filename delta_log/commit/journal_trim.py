@@ -1,6 +1,6 @@
-"""Keeping the journal short.
+"""Trims the journal.
 
-A segment goes when the tables have all of it. A table that is stuck does not hold the others' segments back: its few
+A segment is removed once the tables have all of it. A stuck table does not hold back segments of others: its few
 live frames are copied forward.
 """
 
@@ -15,14 +15,14 @@ from delta_log.journal import Journal
 from delta_log.topics.partition_state import Chunk, PartitionState
 from delta_log.topics.topic_state import TopicState
 
-#: More than this is not copied: then it is no leftover but a backlog.
+#: Bound on the bytes copied forward: more than this is a backlog, not a remainder.
 MOST_COPIED_BYTES: Final = 4 * 1024 * 1024
 
 Held = tuple[TopicState, int, Chunk]
 
 
 def release_journal(journal: Journal, writer: Writer) -> None:
-    """Let go of closed segments whose every frame is in its table."""
+    """Release closed segments of which every frame is in its table."""
     for segment in journal.segments():
         marks = writer.segments.get(segment, {})
         if all(tail.table_offset >= end for tail, end in list(marks.items())):
@@ -35,8 +35,8 @@ def copy_forward(
 ) -> int:
     """Free the oldest segments when too many are held; returns how many frames were journaled again.
 
-    A copied frame keeps its offsets and its epoch, so a start that finds both copies takes the second: the first may go
-    at any moment, whoever is the owner by then.
+    A copied frame keeps its offsets and its epoch, so a start that finds both copies takes the second: the first may be
+    removed at any moment, even by a later owner.
     """
     segments = journal.segments()
     if len(segments) <= (journal.kept_segments if kept_segments is None else kept_segments):
@@ -72,7 +72,7 @@ def _held_in(segments: Sequence[tuple[int, int]], lives: Sequence[TopicState]) -
 def _choose(
     writer: Writer, segments: Sequence[tuple[int, int]], held: Sequence[Held]
 ) -> tuple[list[tuple[int, int]], list[Held]]:
-    """Of the oldest segments those that can be freed, as long as what they hold is little."""
+    """Choose the oldest segments that can be freed, and their frames, up to `MOST_COPIED_BYTES`."""
     of_segment: dict[tuple[int, int], list[Held]] = {}
     for each in held:
         of_segment.setdefault((each[2].place.epoch, each[2].place.segment), []).append(each)
@@ -91,7 +91,7 @@ def _choose(
 
 
 def _may_copy(marks: dict[PartitionState, int], held: Sequence[Held], tails: set[PartitionState]) -> bool:
-    """Whether the segment is held by these frames alone."""
+    """True if these frames alone hold the segment, and no commit of theirs is in doubt."""
     others = [tail for tail, end in marks.items() if tail.table_offset < end and tail not in tails]
     in_doubt = any(live.in_doubt for live, _, _ in held)
     return bool(held) and not others and not in_doubt

@@ -1,4 +1,4 @@
-"""Bringing a table up to the journal: one commit of whole groups, a file for each touched partition."""
+"""Table commits: bring a table up to the journal, whole groups per commit, one file per touched partition."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from delta_log.runtime.syscalls import Probe, no_probe
 from delta_log.topics.partition_state import Chunk, PartitionState, kept_bytes
 from delta_log.topics.topic_state import PendingGroup, TopicState
 
-#: Less than this is encoded by one thread: several at once leave no core to those who wait for an answer meanwhile.
+#: Less than this is encoded by one thread: several at once would leave no core for waiting requests.
 _TOGETHER_FROM: Final = 4 * 1024 * 1024
 
 
 class TailMemory:
-    """What the tables hold already and is kept at hand for readers at the live end: what takes up to `limit` bytes."""
+    """Rows that are in the tables and stay in memory for readers near the log end; up to `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -51,7 +51,7 @@ class TailMemory:
 
 @dataclass(slots=True)
 class _Share:
-    """What one commit brings to one partition."""
+    """The part of a commit for a single partition."""
 
     index: int
     tail: PartitionState
@@ -69,11 +69,11 @@ class _Share:
 
 
 class _Overtaken(Exception):
-    """A former owner was faster with what we were about to bring to a table that is not ours yet."""
+    """A former owner was first to commit the same rows to a table that is not taken over yet."""
 
 
 class TableCommitter:
-    """Called by one thread at a time for each table (`live.committing`)."""
+    """Performs table commits; called by one thread at a time for each table (`live.committing`)."""
 
     def __init__(
         self,
@@ -96,9 +96,9 @@ class TableCommitter:
         self._at = probe
 
     def commit(self, live: TopicState, limit: int) -> bool:
-        """Commit the oldest groups that are not in the table, about `limit` bytes of them; True when some are left.
+        """Commit the oldest pending groups, about `limit` bytes; True if some are left.
 
-        Where nothing is left of what an earlier owner journaled, the table becomes ours in the same commit.
+        If no group of an earlier owner is left after it, the same commit takes ownership of the table.
         """
         if isinstance(self._writer.fatal, NotOwner):
             raise self._writer.fatal
@@ -122,7 +122,7 @@ class TableCommitter:
                 return bool(live.pending)
 
     def _adopt(self, live: TopicState) -> bool:
-        """Whether a former owner brought to the table what waits here: what he journaled before we came, as it was."""
+        """Adopt a former owner's commits of groups pending here, which it had journaled; True if there were any."""
         live.table.follow()
         snapshot = live.table.snapshot
         before = [tail.table_offset for tail in live.tails]
@@ -169,9 +169,9 @@ class TableCommitter:
         return [shares[index] for index in sorted(shares)]
 
     def _commit_id(self, groups: Sequence[PendingGroup]) -> str:
-        """Derived from the journal, so that a commit whose answer was lost is recognised.
+        """An id derived from the place in the journal, so that a commit whose answer was lost is recognised.
 
-        A former owner may be tabling the same groups: his commits, and his files, must not be taken for ours.
+        A former owner may be committing the same groups: its commits and files must have other ids.
         """
         epoch = self._writer.epoch
         if not groups:
@@ -250,7 +250,7 @@ class TableCommitter:
 
 
 def resolve_waiters(live: TopicState, version: int) -> None:
-    """Answer those whose ranges are in the table now."""
+    """Answer the waiters whose ranges are in the table now."""
     with live.lock:
         ready = [waiter for waiter in live.table_waiters if is_tabled(live, waiter.ranges)]
         live.table_waiters = [waiter for waiter in live.table_waiters if waiter not in ready]
