@@ -1,6 +1,6 @@
-"""Topics: create, find, change, delete. Each is a Delta table that says everything about itself in its properties.
+"""Topics: create, find, change, delete. Each is a Delta table whose properties hold all of its metadata.
 
-It is long because which tables are open, barred or deleted is known under one lock, and nowhere else.
+The module is long because one lock guards which tables are open, barred or deleted.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from delta_log.topics.row_formats import LedgerRows
 from delta_log.topics.topic_state import PRODUCERS_TABLE, ProducerRows, RowFormat, TopicRows, TopicState
 
 TOPICS: Final = "topics"
-#: What the server keeps for itself has a commit a second, and nobody travels back in it by days.
+#: Internal tables get up to a commit a second, and need no time travel over days.
 _LEDGER_CONFIG: Final[dict[str, object]] = {"lakelog.history.commits": 1000}
 
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """What describes a topic."""
+    """Description of a topic."""
 
     name: str
     id: str
@@ -64,7 +64,7 @@ class TopicInfo:
 
 
 class Catalog:
-    """All topics of a root. A table is opened when it is first asked for, so those that nobody uses cost nothing."""
+    """The topics of a root. A table is opened on first use, so unused topics cost nothing."""
 
     def __init__(
         self,
@@ -83,17 +83,17 @@ class Catalog:
         self._clock_ms = clock_ms
         self._probe = probe
         self._lives: dict[str, TopicState] = {}
-        #: the tables of the server's own, which nobody can name
+        #: the server's internal tables, which no client can name
         self._internal: dict[str, TopicState] = {}
         self._barred: dict[str, LakelogError] = {}
-        #: why the last try to open a table failed
+        #: the error of the last failed attempt to open each table
         self._failed: dict[str, LakelogError] = {}
-        #: tables that were handed over to others
+        #: tables that were exported: other engines write to them
         self._exported: set[str] = set()
         self._lock = threading.RLock()
 
     def lives(self) -> list[TopicState]:
-        """The tables that are open, the server's own among them."""
+        """The open tables, including the internal ones."""
         return [*self._lives.values(), *self._internal.values()]
 
     def opened(self, name: str) -> TopicState | None:
@@ -101,11 +101,11 @@ class Catalog:
         return self._lives.get(name)
 
     def unusable(self) -> dict[str, str]:
-        """The tables that could not be opened or replayed, and why, as far as somebody tried."""
+        """The tables that could not be opened or replayed, with the reason; only those that were tried."""
         return {name: str(error) for name, error in (self._failed | self._barred).items()}
 
     def names(self) -> list[str]:
-        """The topics there are, those that are closed among them."""
+        """The names of all topics, including closed ones."""
         names: list[str] = []
         for entry in self._store.list(TOPICS):
             if entry.is_directory and not is_internal(entry.name):
@@ -120,7 +120,7 @@ class Catalog:
         return names
 
     def live(self, name: str) -> TopicState:
-        """An open topic; opened now if need be."""
+        """Returns a topic, opening it if necessary."""
         live = self._lives.get(name)
         if live is None:
             live = self._open(name)
@@ -131,11 +131,11 @@ class Catalog:
         return live
 
     def bar(self, name: str, why: LakelogError) -> None:
-        """Keep a topic closed until the next start, even if its table is mended: the journal was not replayed."""
+        """Keep a topic closed until the next start, even if its table is repaired: the journal was not replayed."""
         self._barred[name] = why
 
     def find(self, name: str) -> TopicState | None:
-        """For recovery: a table by its name, a deleted one too; None when there is none."""
+        """For recovery: returns a table by name, even a deleted one; None if there is none."""
         if is_internal(name):
             return self._open_internal(name, None)
         try:
@@ -144,12 +144,12 @@ class Catalog:
             return None
 
     def table_names(self) -> list[str]:
-        """The topics there are, and the server's own tables."""
+        """The names of all topics and internal tables."""
         internal = [entry.name for entry in self._store.list(TOPICS) if is_internal(entry.name)]
         return [*self.names(), *internal]
 
     def unopened(self) -> list[str]:
-        """The names of topics that nobody asked for yet, deleted ones among them."""
+        """The names of topics that are not open, including deleted ones."""
         return [
             entry.name
             for entry in self._store.list(TOPICS)
@@ -164,7 +164,7 @@ class Catalog:
         return TopicInfo(live.name, live.id, live.partitions, live.config)
 
     def create(self, name: str, partitions: int, config: Mapping[str, ConfigValue]) -> TopicState:
-        """A new topic, or a deleted one's table taken for a new life: with new offsets, a new id, older versions."""
+        """Create a topic, or reuse a deleted topic's table: with new offsets, a new id, and its older versions."""
         check_topic_name(name)
         self.check_partitions(name, partitions)
         given = {key: value for key, value in config.items() if value is not None}
@@ -177,23 +177,23 @@ class Catalog:
             return self._create(table, _new_topic(name, partitions, resolved))
 
     def check_partitions(self, name: str, partitions: int, had: int = 0) -> None:
-        """Whether a topic may have so many. Topics that nobody has asked for yet are not counted."""
+        """Check the limits on partitions, of the topic and in total. Topics not opened yet are not counted."""
         present = sum(live.partitions for live in list(self._lives.values()) if not live.deleted)
         self._partition_limits.check(name, partitions, had, present)
 
     def producers(self, *, create: bool) -> TopicState | None:
-        """The table of idempotent producers; made when the first one shows up."""
+        """The table of idempotent producers; created when the first one appears."""
         return self._open_internal(PRODUCERS_TABLE, _new_producers() if create else None)
 
     def ledger(self, table: LedgerTable, *, create: bool) -> TopicState | None:
-        """A table of keyed rows; made when the first one comes. TopicClosed where there is another of its name."""
+        """A keyed table; created for its first row. TopicClosed if the name is taken by a different table."""
         live = self._open_internal(table.name, _new_ledger(table) if create else None)
         if live is not None and not (isinstance(live.rows, LedgerRows) and live.rows.table == table):
             raise TopicClosed(table.name, "its table has other columns or another key than this version knows")
         return live
 
     def alter(self, live: TopicState, changes: Mapping[str, ConfigValue]) -> TopicConfig:
-        """Change settings."""
+        """Change settings of a topic."""
         author = self._author()
         live.table.commit(
             Kind.CONFIG,
@@ -203,9 +203,9 @@ class Catalog:
         return live.config
 
     def add_partitions(self, live: TopicState, partitions: int) -> None:
-        """Only ever more of them."""
+        """Raise the number of partitions; it can never be lowered."""
         author = self._author()
-        with self._lock:  # of two at once the second counts what the first has added
+        with self._lock:  # of two concurrent calls, the second counts what the first added
             if type(partitions) is int and partitions > live.partitions:
                 self.check_partitions(live.name, partitions, live.partitions)
             live.table.commit(
@@ -214,12 +214,12 @@ class Catalog:
             self.apply_settings(live)
 
     def delete(self, live: TopicState) -> None:
-        """Take everything out of the table and mark it. Does nothing where it was done before."""
+        """Remove everything from the table and mark it deleted. Does nothing if it is deleted already."""
         author = self._author()
         live.table.commit(Kind.CONFIG, lambda snapshot: plan_deletion(snapshot, live.name, live.id, author))
 
     def follow(self, live: TopicState) -> None:
-        """Take over what others committed to a table. A mere reader also learns the new ends from it."""
+        """Apply what others committed to a table. Without ownership, the log end offsets come from it, too."""
         live.last_follow = time.monotonic()
         live.table.follow()
         snapshot = live.table.snapshot
@@ -232,16 +232,16 @@ class Catalog:
             self.forget(live)
             return
         if not live.deleted and snapshot.configuration.get(TOPIC_ID) == live.id:
-            self.apply_settings(live)  # a former owner may have changed them until the table became ours
+            self.apply_settings(live)  # a former owner may have changed them until this one took the table over
         for index, tail in enumerate(live.tails):
             tail.log_start_offset = max(tail.log_start_offset, snapshot.start(index))
-            tail.drop_below(snapshot.clean(index))  # the files know better now than memory what is left there
+            tail.drop_below(snapshot.clean(index))  # the files, not memory, hold what is left below it
             if self._epoch is None:
                 tail.table_offset = tail.log_end_offset = snapshot.end(index)
                 wake_all(tail.advance(snapshot.end(index)))
 
     def bury(self, name: str, now_ms: int, after_ms: int = INT64_MAX) -> bool:
-        """Remove a deleted topic's table for good, once no plan made for it can be alive any more, or `after_ms`."""
+        """Remove a deleted topic's table for good, once no plan made for it can still be committed, or `after_ms`."""
         with self._lock:
             table = self._table(name)
             table.load()
@@ -249,13 +249,13 @@ class Catalog:
             history_ms = min(TopicConfig.from_properties(properties).history_ms, after_ms)
             if DELETED not in properties or now_ms - int(properties[DELETED]) <= history_ms:
                 return False
-            write_checkpoint(table)  # whatever of its log goes first, the rest still says that it is deleted
+            write_checkpoint(table)  # whichever file of its log is removed first, the rest still marks it deleted
             self._store.delete_directory(table.directory)
             self._lives.pop(name, None)
             return True
 
     def forget(self, live: TopicState) -> None:
-        """A deleted topic's directory is gone."""
+        """Drop a deleted topic from the open ones."""
         with self._lock:
             if self._lives.get(live.name) is live:
                 del self._lives[live.name]
@@ -273,7 +273,7 @@ class Catalog:
             return live
 
     def _open_internal(self, name: str, fresh: NewTopic | None) -> TopicState | None:
-        """A table of the server's own; where there is none yet, made as `fresh`."""
+        """Open an internal table; create it from `fresh` if there is none."""
         with self._lock:
             live = self._internal.get(name)
             if live is None:
@@ -328,7 +328,7 @@ class Catalog:
         return live
 
     def apply_settings(self, live: TopicState) -> None:
-        """Take over what the table's properties say now: by one thread at a time, or a partition would come twice."""
+        """Apply the table's current properties; one thread at a time, or a partition would be added twice."""
         with live.table.lock:
             snapshot = live.table.snapshot
             properties = snapshot.configuration
@@ -344,7 +344,7 @@ class Catalog:
         except TopicExists:
             known = self._lives.get(topic.name)
             if known is not None and known.deleted:
-                self.forget(known)  # a former owner made it anew when we had looked already
+                self.forget(known)  # a former owner recreated it after the check above
             raise
         return self._make_live(topic.name, table)
 

@@ -1,4 +1,4 @@
-"""What those beside the owner stand on who change a topic: its newest state, and what may be committed to its table."""
+"""Context of a job that changes a topic beside the owner: the newest state, and the checks before a commit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from delta_log.runtime.syscalls import Probe
 from delta_log.topics.catalog import Catalog
 from delta_log.topics.topic_state import TopicState
 
-#: A written file that no commit names is swept away one day; long before that nobody may commit it any more.
+#: Deadline to commit a written file: well before files that no commit names are swept.
 COMMIT_WITHIN_MS: Final = 12 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class TopicJobContext:
-    """For one thread. `clock_ms` is this host's."""
+    """Context of a job on one topic, used by one thread. `clock_ms` is this host's clock."""
 
     location: str
     catalog: Catalog
@@ -38,12 +38,12 @@ class TopicJobContext:
         return self.live.config
 
     def follow(self) -> Snapshot:
-        """The newest state there is."""
+        """Returns the newest snapshot."""
         self.catalog.follow(self.live)
         return self.table.snapshot
 
     def check_young(self, files: Sequence[DataFile], begun_ms: int) -> None:
-        """PlanOutdated where written files may not be committed any more, or are gone."""
+        """Raise PlanOutdated if written files are gone or too old to be committed."""
         store = self.table.store
         for file in files:
             entry = store.stat(self.table.path(file.path))
@@ -53,6 +53,6 @@ class TopicJobContext:
             raise PlanOutdated(self.live.name, f"{files[0].path} was written too long ago to be committed")
 
     def delete(self, files: Sequence[DataFile]) -> None:
-        """Files that no commit names."""
+        """Delete files that no commit names."""
         for file in files:
             self.table.store.delete(self.table.path(file.path))

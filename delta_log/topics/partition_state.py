@@ -1,9 +1,9 @@
-"""The live end of a partition: offsets given out, what is durable, what is in the table, and the newest rows.
+"""The state of a partition: its offsets (assigned, durable, in the table) and its newest rows.
 
-    log start ≤ … table end ≤ end offset (high watermark) ≤ next offset
+    log start ≤ … table offset ≤ high watermark ≤ log end offset
 
-Rows stay here until they are in the table, and after that as long as the cache has room. A chunk whose rows were let
-go before they reached the table is read from the journal.
+Rows stay in memory until they are in the table, and after that as long as the cache has room. A chunk whose rows were
+dropped before they reached the table is read from the journal.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from delta_log.records.row_codec import RowBlock, Rows, Run, decode_arrow, decod
 
 _log = logging.getLogger(__name__)
 
-#: What a row costs beside its bytes when it is held as Python objects.
+#: Overhead of a row beside its bytes when it is held as Python objects.
 _ROW_OVERHEAD: Final = 100
-#: What a chunk costs beside its rows, measured: 680 for itself, its frame, its place and whoever lists it, which stays
-#: where its rows are in the journal alone; the rest is its columns.
+#: Overhead of a chunk beside its rows, measured: 680 for itself, its frame, its place and the lists that hold it, which
+#: remain even if its rows are in the journal alone; the rest is its columns.
 CHUNK_OVERHEAD: Final = 950
-#: What a batch costs beside its bytes, mostly objects of Arrow for its columns: of one row thirty times as much.
+#: Overhead of a batch beside its bytes, mostly Arrow objects for its columns: thirty times the bytes of a single row.
 _BATCH_OVERHEAD: Final = 6 * 1024
-#: From so many rows on making them Arrow together gains nothing, and they are many objects at a time.
+#: Bound on the rows converted to Arrow together: more gain nothing, and are many objects at a time.
 _ROWS_AT_ONCE: Final = 4096
 
 
 def keeps_bytes(frame: Frame, rows: Rows) -> bool:
-    """Whether rows are kept as the bytes of their frame: a thousand objects cost more to hold than to make again.
+    """True if rows are kept as the bytes of their frame: a thousand objects cost more to hold than to decode again.
 
-    Headers are many objects each: as such they would take up to six times what is counted for them.
+    Headers are many objects each: decoded, they would take up to six times the memory counted for them.
     """
     return frame.kind == ROWS and (frame.count >= LARGE or (isinstance(rows, RowBlock) and rows.headers is not None))
 
 
 def row_bytes(frame: Frame) -> int:
-    """About what the rows of a frame cost while they are kept at hand."""
+    """Estimated memory of a frame's rows."""
     plain = frame.kind == ARROW or (frame.kind == ROWS and frame.count >= LARGE)
     return frame.length if plain else frame.length + _ROW_OVERHEAD * frame.count
 
 
 def kept_bytes(chunk: Chunk) -> int:
-    """About what a chunk costs that is kept in Arrow."""
+    """Estimated memory of a chunk that is kept in Arrow."""
     return chunk.size + _BATCH_OVERHEAD
 
 
@@ -62,7 +62,7 @@ class PayloadReader(Protocol):
 
 @dataclass(slots=True)
 class Chunk:
-    """A run of offsets: as rows, as the bytes of its frame, as Arrow, or only as a place in the journal."""
+    """A run of offsets: held as rows, as its frame's bytes, as Arrow, or only as a place in the journal."""
 
     base_offset: int
     count: int
@@ -72,7 +72,7 @@ class Chunk:
     run: Run | None = None
     batch: pa.RecordBatch | None = None
     payload: bytes | None = None
-    #: its records cannot be read any more; only the offsets are kept, so that they are never given out again
+    #: its records are unreadable; only the offsets are kept, so that they are never assigned again
     lost: bool = False
 
     @property
@@ -82,14 +82,14 @@ class Chunk:
 
 @dataclass(slots=True)
 class Waiter:
-    """Called once, when the end offset passes `offset` or the partition goes away."""
+    """A callback, called once: when the high watermark passes `offset` or the partition is removed."""
 
     offset: int
     wake: Callable[[], None]
 
 
 def wake_all(waiters: Sequence[Waiter]) -> None:
-    """Whoever cannot be woken, as his event loop is gone, keeps nobody else asleep."""
+    """Wake every waiter, even if one fails because its event loop is gone."""
     for waiter in waiters:
         try:
             waiter.wake()
@@ -98,7 +98,7 @@ def wake_all(waiters: Sequence[Waiter]) -> None:
 
 
 class PartitionState:
-    """One partition's live end. Offsets change under the writer's turn; chunks under this lock."""
+    """State of one partition. Offsets are changed by the queue's leader; chunks under this lock."""
 
     def __init__(self, start: int, end: int) -> None:
         self.log_start_offset = start
@@ -112,7 +112,7 @@ class PartitionState:
 
     @property
     def first(self) -> int:
-        """From here on everything durable is in memory or in the journal."""
+        """The offset from which everything durable is in memory or in the journal."""
         with self.lock:
             return self._bases[0] if self._bases else self.table_offset
 
@@ -122,7 +122,7 @@ class PartitionState:
             self._bases.append(chunk.base_offset)
 
     def advance(self, end: int) -> list[Waiter]:
-        """Move the high watermark; returns who waited for it."""
+        """Move the high watermark; returns the waiters to wake."""
         with self.lock:
             self.high_watermark = end
             if not self.waiters:
@@ -132,7 +132,7 @@ class PartitionState:
             return woken
 
     def wait(self, waiter: Waiter) -> bool:
-        """Be called when the watermark passes; False when it has already."""
+        """Register a waiter; False if the high watermark has passed its offset already."""
         with self.lock:
             if waiter.offset < self.high_watermark:
                 return False
@@ -145,20 +145,20 @@ class PartitionState:
                 self.waiters.remove(waiter)
 
     def stop_all_waiting(self) -> list[Waiter]:
-        """Nothing more will come here; returns who waited for it."""
+        """Remove and return all waiters: no more records will arrive."""
         with self.lock:
             woken, self.waiters = self.waiters, []
             return woken
 
     def chunks_from(self, offset: int, count: int) -> list[Chunk]:
-        """The chunks that hold the `count` offsets from `offset` on, below the watermark."""
+        """The chunks with the `count` offsets from `offset` on, below the high watermark."""
         with self.lock:
             first = max(0, bisect_right(self._bases, offset) - 1)
             last = bisect_right(self._bases, min(offset + count, self.high_watermark) - 1)
             return [chunk for chunk in self._chunks[first:last] if chunk.next_offset > offset]
 
     def settle(self, chunks: Sequence[Chunk], batch: pa.RecordBatch | None, table_end: int) -> Chunk | None:
-        """Chunks reached the table: one in Arrow takes their place, or nothing does."""
+        """Remove chunks that reached the table; `batch`, if given, replaces them as one chunk in Arrow."""
         with self.lock:
             self.table_offset = max(self.table_offset, table_end)
             if not chunks:
@@ -178,7 +178,7 @@ class PartitionState:
             return merged
 
     def drop_below(self, offset: int) -> None:
-        """Forget tabled chunks that end at or below `offset`."""
+        """Drop chunks that are in the table and end at or below `offset`."""
         with self.lock:
             keep = 0
             while keep < len(self._chunks) and self._chunks[keep].next_offset <= min(offset, self.table_offset):
@@ -186,7 +186,7 @@ class PartitionState:
             del self._chunks[:keep], self._bases[:keep]
 
     def clear(self) -> list[Waiter]:
-        """The partition goes away."""
+        """Drop all chunks of a partition that is removed; returns its waiters."""
         with self.lock:
             self._chunks, self._bases = [], []
             woken, self.waiters = self.waiters, []
@@ -213,7 +213,7 @@ def load_batches(chunks: Sequence[Chunk], journal: PayloadReader) -> list[pa.Rec
 
 
 def load_payload(chunk: Chunk, journal: PayloadReader) -> bytes:
-    """A frame's payload from the journal; checked, as it may have been damaged since the start read it."""
+    """Read a frame's payload from the journal; checked, as it may have been damaged since the start read it."""
     payload = journal.read(chunk.place)
     if checksum(payload) != chunk.frame.crc:
         place = chunk.place
@@ -223,7 +223,7 @@ def load_payload(chunk: Chunk, journal: PayloadReader) -> bytes:
 
 
 def payload_of(chunk: Chunk, journal: PayloadReader) -> bytes:
-    """From memory, else from the journal."""
+    """The payload of a chunk's frame, from memory or else from the journal."""
     return load_payload(chunk, journal) if chunk.payload is None else chunk.payload
 
 

@@ -1,7 +1,7 @@
-"""The rows of a ledger's table: on their way to it, and as they are loaded.
+"""The row format of keyed tables: how rows are written to a table and loaded from it.
 
-Of what waits for a table only the latest row of each key is written, so a key that changes a thousand times a second
-costs the table one row. Tombstones are written: what they delete may be in the table.
+Of pending rows only the latest of each key is written, so a key that changes a thousand times a second costs the table
+one row. Tombstones are written, because the row that they delete may be in the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delta_log.topics.topic_state import TopicState
 
 
 class LedgerRows:
-    """A row format: keyed rows, of which the latest counts."""
+    """Row format of a keyed table: the latest row of each key counts."""
 
     order = COMMIT_SEQ
     keep_in_memory = False
@@ -34,9 +34,9 @@ class LedgerRows:
         return [self.codec.to_batch(kept)] if kept else []
 
     def load(self, live: TopicState, journal: PayloadReader) -> list[Row]:
-        """The latest row of each key, in order, without tombstones: of the table and of what is journaled beside it.
+        """The latest row of each key, in order, without tombstones: from the table and from pending journal frames.
 
-        Nothing moves from the one to the other meanwhile.
+        `committing` is held while both are read, so that no row moves from one to the other.
         """
         tail = live.tails[0]
         with live.committing:

@@ -1,4 +1,4 @@
-"""A table that is being appended to, as the running process knows it."""
+"""The in-memory state of an open table, and how its rows are encoded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PRODUCERS_TABLE = "__producers"
 
 @dataclass(slots=True)
 class TableWaiter:
-    """Resolved with the table's version once all of its ranges are in the table."""
+    """A future that is resolved with the table's version once all of its ranges are in the table."""
 
     ranges: Sequence[OffsetRange]
     future: Future[int]
@@ -42,22 +42,22 @@ class TableWaiter:
 
 @dataclass(slots=True)
 class PendingGroup:
-    """What one journal group brought to one table: all of it goes into one commit."""
+    """A journal group's chunks for one table: all of them go into one commit."""
 
     chunks: list[tuple[int, Chunk]]
-    #: of the rows
+    #: bytes of the rows
     size: int = 0
-    #: by the monotonic clock: when it became durable, or was found again by a start
+    #: monotonic time at which it became durable, or was recovered by a start
     since: float = field(default_factory=time.monotonic)
 
     @property
     def held(self) -> int:
-        """About what it takes of memory while it waits."""
+        """Estimated memory that it takes while pending."""
         return self.size + CHUNK_OVERHEAD * len(self.chunks)
 
 
 class RowFormat(Protocol):
-    """How chunks become rows of a table."""
+    """Converts chunks to the rows of a table."""
 
     schema: pa.Schema
     order: str
@@ -68,7 +68,7 @@ class RowFormat(Protocol):
 
 
 class TopicRows:
-    """Records."""
+    """Row format of a topic: records."""
 
     schema = FILE_SCHEMA
     order = "offset"
@@ -80,7 +80,7 @@ class TopicRows:
 
 
 class ProducerRows:
-    """Requests of idempotent producers: only those still remembered reach the table."""
+    """Row format of idempotent producers' requests: only those still remembered reach the table."""
 
     schema = PRODUCERS_SCHEMA
     order = "commit_seq"
@@ -102,7 +102,7 @@ _rows_decoder = msgspec.msgpack.Decoder(list[ProducerRow])
 
 
 def stored_rows(chunk: Chunk, journal: PayloadReader) -> list[ProducerRow]:
-    """What a frame says of producers: of one request, or of all in a group."""
+    """Decode the producer rows of a frame: of one request, or of all in a group."""
     payload = payload_of(chunk, journal)
     return [_row_decoder.decode(payload)] if chunk.count == 1 else _rows_decoder.decode(payload)
 
@@ -137,7 +137,7 @@ def producer_payload(rows: list[ProducerRow]) -> bytes:
 
 @dataclass(eq=False)
 class TopicState:
-    """Offsets belong to the writer's turn; `pending`, `untabled` and `waiting` to this lock."""
+    """State of one table. Offsets are changed by the queue's leader; this lock guards `pending` and its sizes."""
 
     name: str
     id: str
@@ -150,24 +150,24 @@ class TopicState:
     closed: LakelogError | None = None
     deleted: bool = False
     next_null: int = 0
-    #: what `pending` takes of memory, and the rows of it alone, which is what a commit brings to the table
+    #: `untabled`: memory of `pending`; `waiting`: bytes of its rows alone, which the next commits write
     untabled: int = 0
     waiting: int = 0
     recovered_left: int = 0
     last_commit: float = float("-inf")
     due: float | None = None
     committing: threading.Lock = field(default_factory=threading.Lock)
-    #: taken behind `committing`, never before it
+    #: acquired after `committing`, never before it
     folding: threading.RLock = field(default_factory=threading.RLock)
-    #: how many files there were when the last fold ended
+    #: number of files when the last fold ended
     folded_files: int = 0
     last_follow: float = float("-inf")
-    #: the version that the tails know of, which a conflict of ours may have led the table beyond
+    #: the version applied to the tails; after a conflict the table's snapshot may be ahead of it
     followed: int = -1
     lock: threading.Lock = field(default_factory=threading.Lock)
     pending: deque[PendingGroup] = field(default_factory=deque[PendingGroup])
     in_doubt: int = 0
-    #: holds the journal's segments with a decision about this topic until it is carried out
+    #: keeps the journal's segments that have a decision about this topic, until it is carried out
     decision: PartitionState = field(default_factory=lambda: PartitionState(0, 0))
     table_waiters: list[TableWaiter] = field(default_factory=list[TableWaiter])
 
@@ -177,7 +177,7 @@ class TopicState:
 
     @property
     def internal(self) -> bool:
-        """One of the server's own tables, which is no topic."""
+        """True for an internal table, which is no topic."""
         return not self.rows.partitioned
 
     @property
@@ -185,7 +185,7 @@ class TopicState:
         return bool(self.pending) or (not self.owned and bool(self.table_waiters))
 
     def fail_waiters(self, why: LakelogError) -> None:
-        """Nothing more will reach the table: whoever waits for it is told."""
+        """Fail all waiters for table commits: nothing more will reach the table."""
         with self.lock:
             waiting, self.table_waiters = self.table_waiters, []
         for waiter in waiting:
@@ -193,13 +193,13 @@ class TopicState:
                 waiter.future.set_exception(why)
 
     def close(self, why: LakelogError) -> None:
-        """This topic is damaged or stuck for good; the others go on."""
+        """Close a topic that is damaged or stuck for good; other topics continue."""
         with self.lock:
             self.closed = why
         self.fail_waiters(why)
 
     def add_pending(self, group: PendingGroup) -> int:
-        """Returns how many bytes that takes."""
+        """Add a group; returns the memory that it takes."""
         held = group.held
         with self.lock:
             self.pending.append(group)
@@ -208,7 +208,7 @@ class TopicState:
         return held
 
     def peek_pending(self, limit: int) -> list[PendingGroup]:
-        """Whole groups up to about `limit` bytes; exactly those of last time while its outcome is in doubt."""
+        """The oldest groups, up to about `limit` bytes; exactly the previous ones while their commit is in doubt."""
         with self.lock:
             if self.in_doubt:
                 return [self.pending[index] for index in range(self.in_doubt)]
@@ -222,9 +222,9 @@ class TopicState:
             return taken
 
     def drop_pending(self, ends: Sequence[int]) -> int:
-        """Forget what the table holds already, up to the end of each partition; returns how many bytes that frees.
+        """Drop pending chunks that are in the table, up to the end of each partition; returns the bytes freed.
 
-        Of a table that is not ours yet: everything that waits was journaled by whoever owned it before.
+        Only for a table that is not taken over yet: all its pending chunks were journaled by former owners.
         """
         with self.lock:
             before = self.untabled
@@ -248,7 +248,7 @@ class TopicState:
             return before - self.untabled
 
     def drop_all_pending(self) -> None:
-        """Nothing of it will reach the table."""
+        """Drop all pending groups, which will not reach the table."""
         with self.lock:
             self.pending.clear()
             self._count_again()
