@@ -1,4 +1,4 @@
-"""The journal, which makes an acknowledgement cheap: one protocol, an implementation for each kind of place."""
+"""The journal, which makes acknowledgements cheap: one protocol, an implementation for each kind of root."""
 
 from delta_log.journal.local import LocalJournal
 from delta_log.journal.memory import MemoryJournal

@@ -1,13 +1,13 @@
 """The journal's bytes: groups of frames.
 
-A group is what one synced write holds: a header, its directory (which frames, of which partitions, at which
+A group is the content of one synced write: a header, its directory (which frames, of which partitions, at which
 offsets), and the frames' payloads. Header, directory and each payload have a checksum of their own, so damage to one
-leaves the others readable. The header also says how far the journal was known synced before the group was written,
-and the directory repeats the ranges of the group before: with both, a torn end and a damaged middle can be told
-apart, and the offsets of a damaged group are still known.
+leaves the others readable. The header also records how far the journal was known synced before the group was written,
+and the directory repeats the ranges of the previous group: with both, a torn end can be distinguished from a damaged
+middle, and the offsets of a damaged group are still known.
 
-What a producer sends is never taken for a group, though a group is looked for in the middle of everything: each life
-of a journal draws a random number that nobody outside learns, and its headers carry it.
+Producers' data is never mistaken for a group, although a scan looks for groups at any position: each life of a journal
+draws a random number, which is never disclosed, and its headers carry it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARK_AT: Final = 8
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """One dense run of one partition, or a decision (`partition` −1). `length` and `crc` are of the payload."""
+    """A dense run of one partition, or a decision (`partition` −1). `length` and `crc` are of the payload."""
 
     kind: int
     topic: str
@@ -50,7 +50,7 @@ class Frame(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 class RangeNote(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """What a directory repeats of each frame of the group before it."""
+    """The range of a frame, repeated in the directory of the next group."""
 
     topic: str
     topic_id: str
@@ -65,7 +65,7 @@ class Directory(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupHeader(msgspec.Struct, gc=False, frozen=True):
-    """`number` counts the groups of a life, `index` those of its segment: what is missing can be counted."""
+    """Header of a group. `number` counts groups in a life, `index` in a segment: a gap shows how many are missing."""
 
     life: int
     epoch: int
@@ -88,9 +88,9 @@ _decoder: Final = msgspec.msgpack.Decoder(Directory)
 
 
 def checksum(data: bytes | memoryview) -> int:
-    """CRC-32C, by the processor's own instruction: a few microseconds for a large request, without the interpreter.
+    """CRC-32C by the CPU instruction: a few microseconds for a large request, with the GIL released.
 
-    So it is not for a loop: whoever lets go of the interpreter waits for it again.
+    Avoid it in a loop: each call has to reacquire the GIL.
     """
     return google_crc32c.value(bytes(data))
 
@@ -125,12 +125,12 @@ def encode_header(header: GroupHeader) -> bytes:
 
 
 def header_mark(life: int, epoch: int, segment: int) -> bytes:
-    """What the headers of a segment have in common, and nothing else has: it begins MARK_AT bytes into each."""
+    """The bytes common to all headers of a segment, and unique to them; they begin MARK_AT bytes into each."""
     return _MARK.pack(life, epoch, segment)
 
 
 def decode_header(data: memoryview) -> GroupHeader | None:
-    """The header at the start of `data`; None when there is no whole and true one."""
+    """The header at the start of `data`; None if there is none, or it is cut or damaged."""
     if len(data) < HEADER_SIZE or bytes(data[:4]) != MAGIC:
         return None
     head = data[:HEADER_SIZE]
@@ -140,7 +140,7 @@ def decode_header(data: memoryview) -> GroupHeader | None:
 
 
 def decode_directory(header: GroupHeader, data: memoryview) -> Directory | None:
-    """The directory of the group that starts `data`; None when it is cut or damaged."""
+    """The directory of the group at the start of `data`; None if it is cut or damaged."""
     raw = data[HEADER_SIZE : HEADER_SIZE + header.directory_length]
     if len(raw) < header.directory_length or checksum(raw) != header.directory_crc:
         return None
@@ -151,7 +151,7 @@ def decode_directory(header: GroupHeader, data: memoryview) -> Directory | None:
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """Where a frame's payload lies in the journal."""
+    """Position of a frame's payload in the journal."""
 
     epoch: int
     segment: int

@@ -1,14 +1,14 @@
 """The journal as files: preallocated segments, one write and one fdatasync a group.
 
     journal/<epoch>-<number>-<life>.seg   groups of that life; a later number proves the earlier segment whole
-    journal/spare-<n>                     zero-filled, waiting for its turn
+    journal/spare-<n>                     zero-filled, for later use
 
-A segment is filled with zeros, or used once more after its groups reached the tables, so that a sync writes data and
-no metadata: half the latency of a growing file. A group's header names epoch, segment, number and the random number of
-its life, so neither what an earlier life left behind the end nor what a producer sent is ever taken for a group.
+A segment is filled with zeros, or reused after its groups reached the tables, so that a sync writes data and no
+metadata: half the latency of a growing file. A group's header names epoch, segment, number and the random number of
+its life, so neither old content behind the end nor producers' data is ever mistaken for a group.
 
-A write that failed is cut off. While that fails, too, its outcome is in doubt: nothing is appended, and a thread tries
-again with fresh handles until it is cut off and there is a segment to go on in.
+A failed write is truncated. While that fails, too, its outcome is in doubt: nothing is appended, and a thread retries
+with fresh descriptors until the write is truncated and a new segment is ready.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from delta_log.runtime.disk_room import DiskRoom
 from delta_log.runtime.syscalls import Disk, Probe, make_directories, no_probe
 
 SEGMENT_SIZE: Final = 16 * 1024 * 1024
-#: What nobody had time to prepare is kept small, so that the request which needs it waits little.
+#: Size of a segment that was not prepared ahead: small, so that the request which needs it waits little.
 _UNPREPARED_SIZE: Final = 1024 * 1024
 #: The same on a full disk, where only little is written.
 _SCARCE_SIZE: Final = 64 * 1024
-#: How many empty segments are kept, and how many are made before they are needed.
+#: Number of empty segments kept at most, and prepared ahead.
 _SPARES: Final = 16
 _AHEAD: Final = 2
 _NAME = re.compile(r"(\d{10})-(\d{10})-([0-9a-f]{16})\.seg")
@@ -60,11 +60,11 @@ _log = logging.getLogger(__name__)
 
 
 class LocalJournal:
-    """Written by one thread at a time; `read` and `release` may come from others.
+    """Journal in local files, written by one thread at a time; other threads may call `read` and `release`.
 
-    While `doubt` is set, what the writing thread works on belongs to the thread that settles it. `still_held` raises
-    unless this owner has the root to itself as before. One class past 300 lines: writing, rolling, recovering and
-    recycling share one file and where it is synced to.
+    While `doubt` is set, the writing thread's state belongs to the thread that settles it. `still_held` raises if this
+    owner may have lost the root. One class past 300 lines: writing, rolling, recovering and recycling share one file
+    and the position up to which it is synced.
     """
 
     kept_segments = 32
@@ -120,7 +120,7 @@ class LocalJournal:
         return found
 
     def pace(self) -> None:
-        """As fast as the disk can."""
+        """Do not wait: the disk sets the pace."""
 
     def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
         if self.doubt is not None:
@@ -182,7 +182,7 @@ class LocalJournal:
             try:
                 self._set_free(path, aside=aside)
             except FileNotFoundError:
-                pass  # it went before, by a call that was said to have failed
+                pass  # removed earlier, by a call that reported failure
             except OSError as error:
                 _log.warning("a released journal segment stays for now: %s", error)
                 return
@@ -200,7 +200,7 @@ class LocalJournal:
             self._disk.unlink(path)
 
     def give_back(self) -> None:
-        """One empty segment stays: what makes room is journaled, too."""
+        """Delete the spare segments but one, as freeing room is journaled, too."""
         with self._lock:
             while len(self._spares) > 1:
                 self._disk.unlink(self._spares.pop())
@@ -226,7 +226,7 @@ class LocalJournal:
         self._disk.sync_directory(str(self._directory))
 
     def _prepare_spares(self) -> None:
-        """Have zero-filled files ready before they are needed, off the acknowledgement path."""
+        """Prepare zero-filled files ahead, off the acknowledgement path."""
         while True:
             with self._lock:
                 if len(self._spares) >= _AHEAD or self._room.full:
@@ -253,7 +253,7 @@ class LocalJournal:
         self._at("journal.synced")
 
     def _take_back(self, position: int, cause: OSError) -> None:
-        """After a failed write or sync the bytes may be anywhere: nothing is appended before they are cut off."""
+        """Truncate after a failed write or sync; nothing is appended before, as the bytes may or may not be stored."""
         fd, self._fd = self._fd, -1
         try:
             self._disk.truncate(fd, position)
@@ -271,7 +271,7 @@ class LocalJournal:
             self._closed_segments.append((self._epoch, self._segment))
 
     def _settle_doubt(self, position: int, since: float) -> bool:
-        """Cut off what is in doubt, and begin a segment; whether that is over, also as another process has the root."""
+        """Truncate the doubtful write and begin a segment; True if done, or if another process has the root."""
         doubtful = (self._epoch, self._segment)
         try:
             self._still_held()
@@ -288,14 +288,15 @@ class LocalJournal:
         self.mended += 1
         self.mended_at = time.monotonic()
         _log.warning("the journal goes on after %.1f s: what was in doubt is cut off", self.mended_at - since)
-        self.doubt = None  # the last step: from here on the segment is the writing thread's again
+        self.doubt = None  # the last step: from here on the segment belongs to the writing thread again
         return True
 
     def _cut_off(self, position: int) -> None:
-        """Durably, by a fresh handle, and with all that was acknowledged read back from the disk.
+        """Truncate durably with a fresh descriptor, and read all acknowledged groups back from the disk.
 
-        A sync that failed may have left pages clean that are not on the disk: a byte more, and one less, and the end
-        of the segment has to be written again. A file without what was acknowledged is another one: it is left alone.
+        A failed sync may have left pages marked clean that are not on the disk: truncating to one byte more, then to
+        `position`, forces the end to be written again. A file without the acknowledged groups is another one: it is
+        left alone.
         """
         path = self._path(self._epoch, self._segment)
         fd = self._disk.open(path, os.O_RDWR)
@@ -324,7 +325,7 @@ class LocalJournal:
             raise Corruption(f"journal segment {os.path.basename(path)}", why)
 
     def _roll(self, wanted: int) -> None:
-        """Close the segment and go on in the next one."""
+        """Close the segment and continue in the next one."""
         number, size = self._segment + 1, self._size
         path = self._path(self._epoch, number)
         with self._lock:
@@ -398,11 +399,11 @@ class LocalJournal:
         found.frames += [frame for scan in scans for group in scan.groups for frame in group.frames]
 
     def _settle(self, path: str, scan: SegmentScan, data: bytes, synced_length: int) -> None:
-        """Make durable what a dead writer may have left unsynced before it is shown, and cut what lies behind it.
+        """Make a dead writer's possibly unsynced groups durable before they are visible, and truncate behind them.
 
-        What is not known to be synced is written once more: where a sync of the dead writer failed, the system may
-        show bytes that it counts as written and that are not on the disk; a sync alone would pass over them.
-        No group fills its segment to the last byte, so a file that ends with a group says that it was synced.
+        Bytes not known to be synced are written again: if a sync of the dead writer failed, the system may return
+        bytes that it counts as written and that are not on the disk; a sync alone would skip them.
+        No group fills its segment to the last byte, so a file that ends with a group was synced.
         """
         fd = self._disk.open(path, os.O_RDWR)
         try:
@@ -416,7 +417,7 @@ class LocalJournal:
             self._close_quietly(fd)
 
     def _close_quietly(self, fd: int) -> None:
-        """What matters was synced; what a close has to say comes too late, and the handle is gone anyhow."""
+        """Close and ignore errors: all that matters was synced, and the descriptor is gone in any case."""
         with suppress(OSError):
             self._disk.close(fd)
 
@@ -448,7 +449,7 @@ class LocalJournal:
 
 
 def delete_spares(directory: Path, disk: Disk) -> bool:
-    """For whoever holds a root that no journal is open of: let go of its empty segments; whether there were any."""
+    """Delete the empty segments of a root that is held and whose journal is not open; True if there were any."""
     deleted = False
     with suppress(FileNotFoundError):
         for name in os.listdir(directory):

@@ -1,4 +1,4 @@
-"""A journal that lives as long as the object: acknowledged means accepted."""
+"""A journal in memory, for the life of the object: an acknowledged group is accepted, not durable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delta_log.journal.segment_scan import FoundFrame
 
 
 class MemoryJournal:
-    """Each group is a segment of its own. Opened again, it gives back what was not released."""
+    """Journal in memory; each group is a segment of its own. Recovery returns the unreleased groups."""
 
     kept_segments = 32
     copied_segments = 1
@@ -35,7 +35,7 @@ class MemoryJournal:
         return found
 
     def pace(self) -> None:
-        """Groups cost nothing here."""
+        """Do not wait: groups cost nothing here."""
 
     def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
         key = (self.epoch, self._number)
@@ -52,7 +52,7 @@ class MemoryJournal:
         return group[place.position][1]
 
     def segments(self) -> list[tuple[int, int]]:
-        """The newest is not closed: nobody has noted yet which tables wait for it."""
+        """The segments but the newest, which counts as open: the writer has not noted yet which tables need it."""
         return [key for key in list(self._groups) if key != self._newest]
 
     def release(self, segment: tuple[int, int], *, aside: bool = False) -> None:
@@ -63,7 +63,7 @@ class MemoryJournal:
             self.aside[segment] = group
 
     def give_back(self) -> None:
-        """Nothing is kept for that."""
+        """Do nothing: no space is reserved."""
 
     def close(self, *, empty: bool) -> None:
         if empty:

@@ -1,16 +1,16 @@
-"""What a journal of numbered objects holds, found from nothing but their numbers and bytes. Pure.
+"""Scan of a journal of numbered objects, from their numbers and bytes alone. Pure.
 
     group   header, directory, payloads: as in a segment, but one object has one group and nothing else
-    fence   the first object of a life: a group of no frames, that nobody of an earlier life can write behind
-    blind   a fence behind an object that cannot be read: it cannot repeat what that one gave out, and says so
-    void    a group of no frames in place of one whose answer was lost, and which so is not there and never will be
+    fence   the first object of a life: a group without frames; no writer of an earlier life can write behind it
+    blind   a fence behind an unreadable object: it is marked, as it cannot repeat the ranges of that object
+    void    a group without frames that takes the number of a group whose answer was lost, so that it cannot appear
 
-An object is whole or absent, so nothing here is ever half written: what cannot be read was damaged, and named. Its
-offsets are known from the object behind it, which repeats them. Where a void came too late, because the lost group was
-stored after all, the object behind that one says that it does not count.
+An object is whole or absent, never half written: an unreadable one was damaged, and is reported. Its offsets are known
+from the next object, which repeats them. If a void came too late, because the lost group was stored after all, the
+next object marks that group as taken back.
 
-Fences, voids, and groups that were taken back guard their numbers: were they free again, what comes late could take
-them, and the place of what was acknowledged since.
+Fences, voids, and groups that were taken back guard their numbers: if those were free again, a late write could take
+one, in place of groups acknowledged since.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from delta_log.journal.group_format import (
 )
 from delta_log.journal.segment_scan import FoundFrame, Lost, find_frames
 
-#: What the `index` of a group says of it: there are no others in its object that could be counted.
+#: Kinds of an object, stored in its header's `index`, which has nothing to count here.
 PLAIN: Final = 0
 TAKES_BACK: Final = 1
 FENCE: Final = 2
 VOID: Final = 3
 BLIND: Final = 4
-#: A fence is told by its end, too, so that damage to its header does not make it a group that was lost.
+#: A fence is recognised by its end, too, so that with a damaged header it does not count as a lost group.
 _FENCE_END: Final = bytes.fromhex("6c6b6c2d66656e63652d9f3ac1770d5e")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """`damaged` is one of which something cannot be read that nobody needs."""
+    """A decoded object. `damaged`: only unimportant bytes of it are unreadable."""
 
     number: int
     kind: int
@@ -92,7 +92,7 @@ def encode_object(
     frames: Sequence[Frame] = (),
     payloads: Sequence[bytes | memoryview] = (),
 ) -> tuple[bytes, int]:
-    """The object, and where its payloads begin."""
+    """Returns the object's bytes, and the position of its payloads."""
     directory = encode_directory(list(previous), list(frames))
     size = sum(map(len, payloads))
     header = GroupHeader(life, epoch, number, 0, kind, number, 0, len(directory), checksum(directory), size)
@@ -114,7 +114,7 @@ def decode_object(number: int, data: bytes) -> FoundObject:
 
 
 def guards_of(objects: Iterable[FoundObject]) -> list[int]:
-    """The numbers that must not be free again soon; what is taken back before what says so."""
+    """The numbers that must stay taken, in order of deletion: a group taken back before the object that marks it."""
     guards: list[int] = []
     for found in objects:
         guards += [found.number - 1] if found.kind == TAKES_BACK else []
@@ -123,7 +123,7 @@ def guards_of(objects: Iterable[FoundObject]) -> list[int]:
 
 
 def collect(objects: Iterable[FoundObject]) -> JournalContent:
-    """What they hold, in order; those whose number is missing were released."""
+    """Collect the content of the objects, in order; missing numbers were released."""
     content = JournalContent()
     waiting: FoundObject | None = None
     for found in objects:

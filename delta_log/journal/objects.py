@@ -1,15 +1,15 @@
-"""The journal as numbered objects in a store that knows put-if-absent: one for each group.
+"""The journal as numbered objects in a store with put-if-absent: one for each group.
 
-    journal/<number>.grp          a group, a fence or a void: see `journal_objects`
+    journal/<number>.grp          a group, a fence or a void: see `object_scan`
     journal/aside-<number>.grp    with records that belong to no table as it is; never replayed
 
-All lives share one row of numbers. A life begins with a fence, put at the next number: whoever was writing here loses
-that number, and so learns that he was replaced before he acknowledges anything more. Fences stay, as a number that is
-free again could be taken by who slept through all of it; who was silent for long looks at the owners besides. Voids and
-groups that were taken back stay with them.
+All lives share one sequence of numbers. A life begins with a fence, put at the next number: the former writer cannot
+create that number, and so detects the takeover before it acknowledges anything more. Fences are kept, because a writer
+that was suspended all the while could take a number that is free again; after a long silence it also checks the owners.
+Voids and groups that were taken back are kept, too.
 
-A write whose answer is lost may come late, so what follows waits until that is settled: its number is taken by a void;
-where it was stored after all, the next group says that it does not count.
+A write whose answer is lost may arrive late, so later groups wait until it is settled: a void takes its number; if it
+was stored after all, the next group marks it as taken back.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ from delta_log.model.errors import LakelogError, NotOwner, OutcomeUnknown, Stora
 from delta_log.stores import Store
 
 LINGER_MS: Final = 50
-#: So many openings can be slept through by an owner who takes less than `_SILENT_S` for it.
+#: Fences kept: an owner suspended for less than `_SILENT_S` can miss this many openings and still be fenced.
 KEPT_FENCES: Final = 100
 _SILENT_S: Final = 10.0
 _READ_AT_ONCE: Final = 8
 _KEPT_BYTES: Final = 32 * 1024 * 1024
-#: It goes on while the machine sleeps, where there is such a clock.
+#: A clock that includes the time of a machine's sleep, if the system has one.
 _STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _DIRECTORY: Final = "journal"
 _log = logging.getLogger(__name__)
 
 
 class ObjectJournal:
-    """Written by one thread at a time; `read` and `release` may come from others.
+    """Journal in an object store, written by one thread at a time; other threads may call `read` and `release`.
 
-    `newest_epoch` tells who took the root last.
+    `newest_epoch` returns the epoch of the newest owner.
     """
 
     kept_segments = 1000
@@ -93,7 +93,7 @@ class ObjectJournal:
         self._deleting = False
 
     def recover(self) -> Recovered:
-        """Shut out whoever wrote here, then read what there is: nothing is added to it any more."""
+        """Fence the former writer, then read the objects, to which it can add none any more."""
         groups: list[FoundObject] = []
         lengths: dict[int, int] = {}
         for number, data in self._read_all(self._fence()):
@@ -159,7 +159,7 @@ class ObjectJournal:
         return body[place.position : place.position + place.length]
 
     def segments(self) -> list[tuple[int, int]]:
-        """All but the newest: nobody has noted yet which tables wait for it."""
+        """The segments but the newest: the writer has not noted yet which tables need it."""
         with self._lock:
             return [(epoch, number) for number, epoch in self._kept.items() if number != self._number - 1]
 
@@ -182,7 +182,7 @@ class ObjectJournal:
         self._threads.submit(self._delete_released)
 
     def give_back(self) -> None:
-        """Nothing is kept for that."""
+        """Do nothing: no space is reserved."""
 
     def close(self, *, empty: bool) -> None:
         self._threads.shutdown(wait=True, cancel_futures=not empty)
@@ -196,9 +196,9 @@ class ObjectJournal:
             self._delete_released()
 
     def _bar(self) -> bool:
-        """Whether something stays behind all that goes: later lives count on from there.
+        """Make sure that an object remains behind all deleted ones, for later lives to continue from; True if so.
 
-        Else a write of ours that comes late would find its number free, in front of a fence that is to shut it out.
+        Otherwise a late write of this life could find its number free, before the fence that has to refuse it.
         """
         newest = self._number - 1
         if newest in self._guards or newest not in self._kept:
@@ -230,7 +230,7 @@ class ObjectJournal:
             raise
 
     def _step_over(self, number: int) -> None:
-        """The number is taken. A fence of an earlier epoch came late: its owner died or was replaced before that."""
+        """Skip a number taken by a late fence of an earlier epoch; any other object there means a takeover."""
         found = self._read_object(number)
         if self._take_back or found is None or not found.is_fence or not 0 < found.epoch < self._epoch:
             raise self._replaced(number)
@@ -238,7 +238,7 @@ class ObjectJournal:
         self._number, self._previous = number + 1, []
 
     def _settle_doubt(self) -> None:
-        """After this the group in doubt will never count. Nothing of what waits is stored before."""
+        """Make sure that the group in doubt never counts; no later group is stored before."""
         number = self._number
         void, _ = self._encode(TAKES_BACK if self._take_back else VOID)
         self._doubt.append(void)
@@ -252,7 +252,7 @@ class ObjectJournal:
         self.mended, self.mended_at = self.mended + 1, time.monotonic()
 
     def _whose(self, number: int) -> bool:
-        """Whether the group in doubt was stored after all; one of its voids may be there as well."""
+        """True if the group in doubt was stored after all, False if an earlier void of it was."""
         try:
             there = self._store.read(_path(number))
         except FileNotFoundError:
@@ -262,7 +262,7 @@ class ObjectJournal:
         return there == self._doubt[0]
 
     def _check_owner(self, number: int, data: bytes) -> None:
-        """Whoever was silent for long may have slept through so many openings that his number was free again."""
+        """Check for a newer owner after a long silence: enough openings may have passed to free this number again."""
         if time.clock_gettime(_STEADY) - self._owner_at <= _SILENT_S:
             return
         try:
@@ -279,10 +279,10 @@ class ObjectJournal:
         return self._lost
 
     def _fence(self) -> list[int]:
-        """Take the next number behind everything; returns the numbers in front of it.
+        """Create a fence behind all objects; returns the numbers before it.
 
-        A number in front of others may be free because its group was released. So the fence is the last one once a
-        listing says so that was made when it was there.
+        A number before others may be free because its group was released. So the fence is the last object only once
+        a listing made after its creation shows so.
         """
         taken = -1
         while True:
@@ -314,7 +314,7 @@ class ObjectJournal:
         return sorted(number for number in numbers if number is not None)
 
     def _read_all(self, numbers: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        """Some ahead, in order; what is gone by now was released, as its records are in their tables."""
+        """Read objects in order, some ahead; missing ones were released, as their records are in the tables."""
         following = iter(numbers)
         ahead = [(number, self._threads.submit(self._read, number)) for number in islice(following, _READ_AT_ONCE)]
         while ahead:
@@ -356,7 +356,7 @@ class ObjectJournal:
                 self._released.difference_update(numbers)
 
     def _forget_old(self, groups: Sequence[FoundObject]) -> set[int]:
-        """Delete guards that nobody needs any more; returns the others. What is taken back goes first."""
+        """Delete guards that are not needed any more; returns the others. Groups taken back are deleted first."""
         guards = guards_of(groups)
         fences = [group.number for group in groups if group.is_fence]
         oldest = fences[-KEPT_FENCES] if len(fences) >= KEPT_FENCES else -1
@@ -366,7 +366,7 @@ class ObjectJournal:
         return {number for number in guards if number >= oldest}
 
     def _delete(self, numbers: Sequence[int]) -> bool:
-        """What cannot be deleted now is tried again later, or found to be in the tables by the next start."""
+        """Delete released objects; False if that failed: it is retried later, or at the next start."""
         try:
             self._store.delete_all([_path(number) for number in numbers])
         except LakelogError as error:

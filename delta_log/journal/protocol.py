@@ -1,4 +1,4 @@
-"""What the writer asks of a journal."""
+"""The journal's protocol, as the writer uses it."""
 
 from __future__ import annotations
 
@@ -10,75 +10,75 @@ from delta_log.journal.group_format import Frame, Payload, Place
 from delta_log.journal.segment_scan import FoundFrame, Lost
 from delta_log.journal.unreadable_groups import Unread
 
-#: What refuses while the outcome of a write is open.
+#: Subject of the refusal while the outcome of a write is unknown.
 IN_DOUBT: Final = "the journal, whose last write is in doubt,"
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What earlier lives left: sound frames in the order in which they were written, and what could not be read."""
+    """Recovered content of earlier lives: sound frames in the order written, and a report of unreadable data."""
 
     frames: list[FoundFrame] = field(default_factory=list[FoundFrame])
     lost: list[Lost] = field(default_factory=list[Lost])
     damage: list[str] = field(default_factory=list[str])
     torn: list[str] = field(default_factory=list[str])
-    #: groups of which not even the offsets are known
+    #: lost groups whose offsets are unknown, too
     untraceable: list[str] = field(default_factory=list[str])
-    #: the bytes of such groups, and of others that could not be read
+    #: extents of unreadable bytes, of these groups and others
     unread: list[Unread] = field(default_factory=list[Unread])
     segments: int = 0
     size: int = 0
 
 
 class Journal(Protocol):
-    """One writer; `append` is called by one thread at a time.
+    """A journal with one writer; `append` is called by one thread at a time.
 
-    A segment is an (epoch, number) pair. `recover` comes first, once.
+    A segment is an (epoch, number) pair. `recover` is called first, once.
     """
 
-    #: So many closed segments may wait before the oldest are copied forward, and so many of them at once.
+    #: Closed segments kept before the oldest are copied forward, and how many of these are copied at once.
     kept_segments: int
     copied_segments: int
-    #: Why nothing can be appended before the outcome of a write is settled; None where an append may be tried.
+    #: Why appends are refused until the outcome of a write is settled; None if an append may be tried.
     doubt: str | None
-    #: How often such a doubt was settled, and when the last time was, by the monotonic clock.
+    #: Number of doubts settled, and the monotonic time of the last one.
     mended: int
     mended_at: float
 
     def recover(self) -> Recovered: ...
 
     def pace(self) -> None:
-        """Wait until the next group may be written, where groups are rationed: who comes meanwhile is in it, too."""
+        """Wait until the next group may be written, if groups are rate-limited; later requests join it meanwhile."""
         ...
 
     def append(self, frames: Sequence[Frame], payloads: Sequence[Payload]) -> list[Place]:
-        """Make a group durable: it is when this returns.
+        """Write a group; it is durable when this returns.
 
-        StorageRefused when surely nothing is stored, and the next append may follow; OutcomeUnknown when that cannot
-        be said, and then nothing is appended before it is certain that this group will not count. NotOwner when
-        somebody else took the journal over.
+        StorageRefused if certainly nothing is stored, and the next append may follow; OutcomeUnknown if that is
+        uncertain: then nothing is appended until it is certain that this group will not count. NotOwner if another
+        owner took the journal over.
         """
         ...
 
     def read(self, place: Place) -> bytes:
-        """A payload once more; FileNotFoundError when its segment was released."""
+        """Read a payload back; FileNotFoundError if its segment was released."""
         ...
 
     def segments(self) -> list[tuple[int, int]]:
-        """All closed segments that are still kept, oldest first; the one being written is not among them."""
+        """The closed segments that are still kept, oldest first; without the one being written."""
         ...
 
     def release(self, segment: tuple[int, int], *, aside: bool = False) -> None:
-        """Every frame of this closed segment is in its table: it need not be kept.
+        """Release a closed segment, of which every frame is in its table.
 
-        `aside` keeps it all the same, where no later start replays it, because it holds frames of no table.
+        `aside`: keep it where no later start replays it, because it has frames that belong to no table.
         """
         ...
 
     def give_back(self) -> None:
-        """There is hardly any room: let go of what is only kept to be quick."""
+        """Free space that is only kept for speed, as the disk is nearly full."""
         ...
 
     def close(self, *, empty: bool) -> None:
-        """Stop. `empty` says that everything is in the tables: then nothing of the journal stays."""
+        """Stop. `empty`: everything is in the tables, so the journal's files are deleted."""
         ...

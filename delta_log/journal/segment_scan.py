@@ -1,11 +1,11 @@
-"""What a journal segment holds, found from nothing but its bytes and its name.
+"""Scan of a journal segment, from its bytes and its name alone.
 
-Two marks tell a torn end from a damaged middle: every group says how far the journal was synced before it was
-written, and a later segment proves an earlier one whole, as nobody goes on to the next before all is synced. What
-lies beyond the last mark may be half a write that nobody was ever told of: it is cut, and that is said, as damage to
-the very last group looks the same. What is damaged below a mark was acknowledged: it is named and stepped over, and
-its offsets are taken from the note in the group behind it.
-A file that ends where a group ends was cut there, by somebody who found that group whole and synced it.
+Two marks distinguish a torn end from a damaged middle: every group records how far the journal was synced before it
+was written, and a later segment proves an earlier one whole, as a writer syncs everything before it begins the next.
+Bytes beyond the last mark may be a partial write that was never acknowledged: they are cut, and reported, as damage to
+the very last group looks the same. Data damaged below a mark was acknowledged: it is reported and skipped, and its
+offsets are taken from the note in the next group.
+A file that ends where a group ends was truncated there, by a recovery that found the group whole and synced it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from delta_log.journal.group_format import (
 
 @dataclass(frozen=True, slots=True)
 class FoundFrame:
-    """A frame and where its payload lies; an unsound one is known by its offsets only."""
+    """A frame and the place of its payload; of an unsound one only the offsets are known."""
 
     frame: Frame
     place: Place
@@ -57,7 +57,7 @@ class FoundGroup:
 
 @dataclass(slots=True)
 class SegmentScan:
-    """The readable groups of one segment. `end` is where its content stops."""
+    """The readable groups of one segment. `end`: the end of its content."""
 
     life: int
     epoch: int
@@ -75,7 +75,7 @@ class SegmentScan:
 def scan_segment(
     data: bytes, *, life: int, epoch: int, segment: int, closed: bool = False, synced_length: int = 0
 ) -> SegmentScan:
-    """Read a segment. `closed`: there is a later one. `synced_length` is what that one says of this; 0 for nothing."""
+    """Scan a segment. `closed`: there is a later one. `synced_length`: recorded there for this one; 0 if nothing is."""
     scan = SegmentScan(life, epoch, segment)
     gaps = _find_groups(data, scan)
     mark = max([synced_length, *(_mark(group.header) for group in scan.groups)])
@@ -124,7 +124,7 @@ def _own_header(view: memoryview, scan: SegmentScan) -> GroupHeader | None:
 
 
 def _is_broken_header(view: memoryview, scan: SegmentScan) -> bool:
-    """Whether something of a header is there, and not all. What an earlier life left behind the end is whole."""
+    """True if there is a partial header. Headers left behind the end by an earlier life are whole."""
     mark = header_mark(scan.life, scan.epoch, scan.segment)
     begun = bytes(view[: len(MAGIC)]) == MAGIC or bytes(view[MARK_AT : MARK_AT + len(mark)]) == mark
     return begun and decode_header(view) is None
@@ -142,7 +142,7 @@ def _group_at(data: bytes, position: int, scan: SegmentScan, at_least: int) -> F
 
 
 def _next_group(data: bytes, start: int, scan: SegmentScan, at_least: int) -> FoundGroup | None:
-    """Found by what no producer knows, so that none can make this slow."""
+    """Find the next group by its secret mark, so that no producer's data can slow the search down."""
     mark = header_mark(scan.life, scan.epoch, scan.segment)
     at = data.find(mark, start + MARK_AT)
     while at >= 0:
@@ -181,18 +181,18 @@ def _name_damage(scan: SegmentScan, gaps: Sequence[tuple[int, int]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Offsets that were given out and whose records cannot be read any more."""
+    """Assigned offsets whose records cannot be read any more."""
 
     note: RangeNote
     why: str
 
 
 def find_lost(scans: Sequence[SegmentScan]) -> tuple[list[Lost], list[str]]:
-    """The lost ranges of one epoch's segments, in order, and what was lost without a trace.
+    """The lost ranges of one epoch's segments, in order, and a list of groups lost without a trace.
 
-    A group that cannot be read is known by the note in the group behind it. Where that one is gone too, nothing
-    says which offsets were given out, and going on would mean to give them out again. Segments that are not there
-    were released: all of them is in the tables.
+    The ranges of an unreadable group are in the note of the next group. If that one is lost, too, the offsets assigned
+    are unknown, and continuing would assign them again. Missing segments were released: all of their frames are in the
+    tables.
     """
     lost: list[Lost] = []
     untraceable: list[str] = []

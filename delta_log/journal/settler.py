@@ -1,4 +1,4 @@
-"""Settles a write of unknown outcome: tries in a thread of its own until the disk lets it, a second apart at most."""
+"""Settles a write of unknown outcome: retries in a thread of its own until the disk works, at most a second apart."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 _FIRST_S: Final = 0.05
-#: A disk that is well is noticed within this.
+#: A disk that works again is noticed within this time.
 LONGEST_PAUSE_S: Final = 1.0
 
 
 def pauses() -> Iterator[float]:
-    """Seconds before each attempt: short first, as most troubles are, and never longer than a second."""
+    """Seconds before each attempt: short at first, as most failures are, and never longer than a second."""
     pause = _FIRST_S
     while True:
         yield pause
@@ -20,7 +20,7 @@ def pauses() -> Iterator[float]:
 
 
 class Settler:
-    """Calls `attempt`, which raises nothing, until it says that there is nothing left to try, or `stop` is called."""
+    """Calls `attempt`, which raises nothing, until it returns True or `stop` is called."""
 
     def __init__(self, attempt: Callable[[], bool]) -> None:
         self._attempt = attempt
@@ -29,7 +29,7 @@ class Settler:
         self._thread.start()
 
     def stop(self) -> None:
-        """No attempt is under way when this returns, and none follows."""
+        """Stop, and wait for the running attempt; none follows."""
         self._stopped.set()
         self._thread.join()
 

@@ -1,15 +1,15 @@
-"""What neighbouring unreadable groups of a journal may have given out, when nothing says what they did. Pure.
+"""Bounds the offsets that adjacent unreadable groups of a journal may have assigned. Pure.
 
-A group that cannot be read is known by the one behind it. Where that one is gone, too, this can be known all the same:
+The ranges of an unreadable group are repeated in the next one. If that one is unreadable, too, these bounds remain:
 
-- Only tables that the epoch of those groups owned can have been given offsets by them: an owner writes its epoch to a
-  table first. One that a later owner took over has everything that was readable then, and goes on behind it.
-- A record takes a byte of the journal at least. So unreadable bytes gave out no more offsets than they are many.
-- Where a frame was written behind the last unreadable byte, it says itself where its partition was by then. Only frames
-  that were copied forward tell nothing: they are older than what lies before the damage.
+- Only tables that the epoch of those groups owned can have got offsets from them: an owner writes its epoch to a
+  table first. A table that a later owner took over has everything readable at that time, and continues after it.
+- A record takes at least one byte of the journal. So unreadable bytes assigned at most one offset each.
+- A frame written behind the last unreadable byte shows the log end offset of its partition by then. Only frames that
+  were copied forward show nothing: they are older than the frames before the damage.
 
-So what is in doubt is bounded, and skipped by whoever goes on: no offset is given out twice, and none but those tables
-have a hole from it.
+So the doubtful offsets are bounded, and the next owner skips them: no offset is assigned twice, and only those tables
+have a gap.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from delta_log.journal.group_format import RangeNote
 from delta_log.journal.object_scan import FoundObject
 from delta_log.journal.segment_scan import FoundFrame, Lost, SegmentScan
 
-#: What a file or an object whose length is not known any more can have held.
+#: Assumed size of a file or an object whose length is unknown.
 UNKNOWN_SIZE: Final = 16 * 1024 * 1024
 _NEWEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Bytes of the epochs from `first_epoch` to `last_epoch` that no group could be made of.
+    """Unreadable bytes, written in the epochs from `first_epoch` to `last_epoch`.
 
-    `size` is never less than there was; `last` is where the last of them end, as (segment, position); `segments` are
-    those that hold them.
+    `size` is an upper bound; `last` is the end of the last of them, as (segment, position); `segments` contain them.
     """
 
     first_epoch: int
@@ -48,7 +47,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class TableEnds:
-    """What a table says: whose it is, and where each partition ends. A deleted one gives out nothing any more."""
+    """A table's owner epoch, and the end of each partition. A deleted one assigns no offsets any more."""
 
     name: str
     id: str
@@ -58,7 +57,7 @@ class TableEnds:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Offsets that groups which cannot be read may have given out: at most so many, from here on."""
+    """Offsets that unreadable groups may have assigned: at most `most`, from `first` on."""
 
     table: str
     table_id: str
@@ -71,7 +70,7 @@ class Doubt:
 
 
 def plan_doubts(frames: Sequence[FoundFrame], unread: Sequence[Unread], tables: Sequence[TableEnds]) -> list[Doubt]:
-    """For each partition that no later frame speaks of, what may have been given out there."""
+    """The offsets in doubt of each partition that has no later frame."""
     doubts: list[Doubt] = []
     for table in tables:
         concerned = [each for each in unread if each.concerns(table.epoch)]
@@ -89,7 +88,7 @@ def plan_doubts(frames: Sequence[FoundFrame], unread: Sequence[Unread], tables: 
 
 
 def lost_of(doubts: Sequence[Doubt]) -> list[Lost]:
-    """As a recovery takes it."""
+    """Convert doubts to the lost ranges that a recovery expects."""
     return [
         Lost(
             RangeNote(each.table, each.table_id, each.partition, each.first, each.most),
@@ -100,7 +99,7 @@ def lost_of(doubts: Sequence[Doubt]) -> list[Lost]:
 
 
 def unread_of_segments(scans: Sequence[SegmentScan], lengths: Mapping[int, int]) -> list[Unread]:
-    """Of one epoch's segments, whose files are of these lengths by their numbers."""
+    """Unreadable bytes of one epoch's segments; `lengths` of their files by number."""
     found: list[Unread] = []
     for scan, following in zip_longest(scans, scans[1:]):
         gaps = _gaps(scan)
@@ -113,7 +112,7 @@ def unread_of_segments(scans: Sequence[SegmentScan], lengths: Mapping[int, int])
 
 
 def unread_of_objects(objects: Sequence[FoundObject], lengths: Mapping[int, int]) -> list[Unread]:
-    """An object that cannot be read does not say whose it is: of any epoch between those that are around it."""
+    """Unreadable objects; their epoch is unknown: any between those of the objects around them."""
     found: list[Unread] = []
     before = 0
     waiting: list[FoundObject] = []
@@ -149,12 +148,12 @@ def _doubts(
 
 
 def _is_behind(each: FoundFrame, last: tuple[int, int]) -> bool:
-    """What lies in the journal of a later epoch is a copy, and so from before."""
+    """True if the frame was written behind `last`; a copy in the journal of a later epoch is from before."""
     return each.place.epoch == each.frame.epoch and (each.place.segment, each.place.position) >= last
 
 
 def _gaps(scan: SegmentScan) -> list[tuple[int, int]]:
-    """Between groups, and behind the last of them."""
+    """The unreadable gaps between groups, and behind the last of them."""
     at = 0
     gaps: list[tuple[int, int]] = []
     for group in scan.groups:
@@ -165,9 +164,9 @@ def _gaps(scan: SegmentScan) -> list[tuple[int, int]]:
 
 
 def _cut_off(scan: SegmentScan, following: SegmentScan | None, length: int) -> int:
-    """How many bytes may have been behind what is known of a segment, where the next one does not tell its length.
+    """Number of bytes that may have been behind a segment's known content, if the next one does not show its length.
 
-    A file that ends right there may have been cut, by so much as a segment can hold.
+    A file that ends right there may have been truncated, by up to the size of a segment.
     """
     if following is None or following.segment != scan.segment + 1:
         return 0
