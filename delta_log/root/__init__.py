@@ -1,1 +1,1 @@
-"""The root: its place, its lock, its owner epochs, and how a later owner takes over."""
+"""The root: its location, its lock, its owner epochs, and the takeover by a later owner."""

@@ -1,8 +1,8 @@
-"""A JSON object that vouches for itself: its last member is a checksum of what it is without it. Pure.
+"""A JSON object with a checksum: its last member is the checksum of the object without it. Pure.
 
     {"cluster_id":"…","format":1,"crc":2774690454}
 
-Older versions wrote none, and had these members alone; so whatever else has none is damaged.
+Older versions wrote no checksum, and only known members; an object without a checksum but with others is damaged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def encode_checked(told: object) -> bytes:
 
 
 def decode_checked(data: bytes, kind: type[T], older: Collection[str]) -> T:
-    """What was told; DecodeError for what was not written so. `older` are the members before there was a checksum."""
+    """Decode and verify; DecodeError if the data is damaged. `older`: the members of versions without a checksum."""
     try:
         said = msgspec.json.decode(data, type=dict[str, Any])
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Whether somebody else took a root since we did. Knows the files of the epochs, and nothing of what they say."""
+"""Detects a takeover of the root by a later owner. Knows the names of the epoch files, not their content."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ def writer_path(epoch: int) -> str:
 
 
 def is_replaced(store: Store, epoch: int) -> bool:
-    """Whether there was a later opening. The oldest files go first, so ours is gone where the next one is gone, too."""
+    """True if a later epoch exists. The oldest files are deleted first: if the next file is gone, so is this one."""
     return store.stat(writer_path(epoch + 1)) is not None or store.stat(writer_path(epoch)) is None

@@ -1,12 +1,12 @@
-"""Roots: where a log lives, and who may write to it.
+"""Roots: the location of a log, and its ownership.
 
     lakelog.json            written once; names the cluster and the format
     writers/<epoch>.json    one for each opening for writing; the highest is the owner
 
-A local root is held by an flock on `lakelog.json` besides, so that a second process is told at once. In an object store
-there is nothing of the kind: there whoever opens it takes it over, and the journal tells who was there before.
+A local root is also held by an flock on `lakelog.json`, so that a second process is refused at once. An object store
+has no such lock: there each process that opens the root takes it over, and the journal fences the former owner.
 
-Past 300 lines, as the kinds of places stand beside the two files by which all of them are told.
+Past 300 lines, because all kinds of root are kept beside the two files that they share.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from delta_log.stores.store_check import TRIAL_PREFIX, check_put_if_absent
 ROOT_FILE: Final = "lakelog.json"
 FORMAT: Final = 1
 _KEPT_WRITERS: Final = 3
-#: On a full disk, what lies staged for so long is not waited for.
+#: On a full disk, files staged for longer than this are deleted.
 _ABANDONED_MS: Final = 60_000
-#: What may lie in a root that is not one yet: our own first steps, and what a new file system begins with.
+#: Names allowed in an empty root: from an earlier start that was cut short, and of a new file system.
 _NOT_FOREIGN: Final = ("journal", "lost+found")
 
 
@@ -53,7 +53,7 @@ class RootInfo(msgspec.Struct, frozen=True):
 
 
 class _Writer(msgspec.Struct, frozen=True):
-    """What the file of an epoch says to those who work beside its owner, and to those who ask who that is."""
+    """Content of an epoch file: identifies the owner, and gives its topic defaults to jobs beside it."""
 
     pid: int = 0
     host: str = ""
@@ -65,32 +65,32 @@ def encode_info(info: RootInfo) -> bytes:
 
 
 def decode_info(data: bytes) -> RootInfo:
-    """What a root file says; DecodeError where it is damaged."""
+    """Decode a root file; DecodeError if it is damaged."""
     return decode_checked(data, RootInfo, ("cluster_id", "format"))
 
 
 def decode_writer(data: bytes) -> _Writer:
-    """What the file of an epoch says; DecodeError where it is damaged."""
+    """Decode an epoch file; DecodeError if it is damaged."""
     return decode_checked(data, _Writer, ("pid", "host", "since_ms", "id", "topic_defaults"))
 
 
 class Root(Protocol):
-    """One kind of place: its store, its lock, its journal."""
+    """A kind of root: its store, its lock, its journal."""
 
-    #: Whether `hold` keeps others out; else it only makes sure that they can be told.
+    #: True if `hold` keeps other writers out; else it only checks that the store can fence them.
     locks: bool
-    #: So many files may well be written at once.
+    #: Number of files that are worth writing concurrently.
     writes_at_once: int
 
     @property
     def store(self) -> Store: ...
 
     def is_foreign(self) -> bool:
-        """Whether it holds something that is not ours."""
+        """True if it contains anything that a location without a root may not have."""
         ...
 
     def hold(self) -> None:
-        """Keep other writers out for as long as this process lives; RootInUse when one is in."""
+        """Keep other writers out as long as this process lives; RootInUse if there is one."""
         ...
 
     def let_go(self) -> None: ...
@@ -99,30 +99,30 @@ class Root(Protocol):
 
     @property
     def owners(self) -> Store:
-        """Where it is said who owns it: its store, also while nothing else may be written."""
+        """The store for epoch files; writable even while the disk counts as full."""
         ...
 
     @property
     def room(self) -> DiskRoom:
-        """Whether there is room for more."""
+        """The state of free space on the root's disk."""
         ...
 
     def ballast(self, journal: Journal, size: int) -> BallastThread | None:
-        """What keeps a ballast there, where that is of use."""
+        """The thread that maintains a ballast; None where there is no disk."""
         ...
 
     def make_room(self) -> bool:
-        """For whoever holds it and cannot begin: give back what can be missed most; False where nothing is left."""
+        """Free the most dispensable space when a start fails on a full disk; False if nothing is left to free."""
         ...
 
     @property
     def scratch(self) -> Path | None:
-        """Where files without a name may lie as long as they are open; None where the system has a place for them."""
+        """Directory for unnamed temporary files; None for the system's default."""
         ...
 
 
 class LocalRoot:
-    """A directory."""
+    """A root in a directory."""
 
     locks = True
     writes_at_once = 1
@@ -172,7 +172,7 @@ class LocalRoot:
         delete_leftovers(self.path, wall_clock_ms())
 
     def let_go(self) -> None:
-        """Unlocked in so many words: a child process may hold a copy of the descriptor."""
+        """Unlock explicitly: a forked child may still hold the descriptor."""
         if self._lock is not None:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             os.close(self._lock)
@@ -190,9 +190,9 @@ class LocalRoot:
         )
 
     def _hold_still(self, epoch: int) -> None:
-        """Make sure that no other process had the root since: a sick disk may come back as another, without the lock.
+        """Check that no other process had the root meanwhile: a failed disk may return as another, without the lock.
 
-        NotOwner when one had; StorageRefused while that cannot be known.
+        NotOwner if one had; StorageRefused while that is unknown.
         """
         try:
             fd = os.open(self.path / ROOT_FILE, os.O_RDWR | os.O_CLOEXEC)
@@ -242,7 +242,7 @@ class LocalRoot:
 
 
 class MemoryRoot:
-    """Lives as long as the object; opening it again is like starting again on the same disk."""
+    """A root in memory, for the life of the object; opening it again is like a restart on the same disk."""
 
     locks = True
     writes_at_once = 1
@@ -292,7 +292,7 @@ class MemoryRoot:
 
 
 class ObjectRoot:
-    """A bucket, or what is below a prefix in one. Whoever opens it owns it, and whoever did before finds out."""
+    """A root in a bucket, or below a prefix in one. Opening it takes it over; the former owner is fenced."""
 
     locks = False
     writes_at_once = 8
@@ -310,13 +310,13 @@ class ObjectRoot:
         return any(entry.name not in _NOT_FOREIGN for entry in self._store.list(""))
 
     def hold(self) -> None:
-        """Nobody can be kept out; but everything rests on the store telling the second of two that he is."""
+        """Check that the store refuses the second of two creations: no lock exists, and fencing depends on it."""
         wrong = check_put_if_absent(self._store)
         if wrong is not None:
             raise NotARoot(self._store.location, f"its store cannot keep a log: {wrong}")
 
     def let_go(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no lock is held."""
 
     @property
     def owners(self) -> Store:
@@ -353,7 +353,7 @@ def as_root(
     linger_ms: int = 50,
     store_options: Mapping[str, str] | None = None,
 ) -> Root:
-    """What a user names: a directory, a bucket, `memory://` for one that lives as long as this process, or a root."""
+    """Resolve a user's location: a directory, a bucket, `memory://` for the life of this process, or a root."""
     if not isinstance(place, str | Path):
         return place
     scheme, found, rest = str(place).partition("://")
@@ -379,7 +379,7 @@ def _open_store(place: str | Path, options: Mapping[str, str] | None) -> Store:
 
 
 def open_root(root: Root, *, create: bool) -> RootInfo:
-    """Read what the root says of itself; make it one when it is empty and `create` is given."""
+    """Read the root file; create it if the root is empty and `create` is given."""
     store = root.store
     info = _read_info(store)
     if info is None:
@@ -393,17 +393,17 @@ def open_root(root: Root, *, create: bool) -> RootInfo:
 
 
 def has_owners(store: Store) -> bool:
-    """Whether anybody is known to have owned this root; nobody is in a copy of the tables alone."""
+    """True if an owner of this root is known; a copy of the tables alone has none."""
     return bool(_epochs(store))
 
 
 def claim_epoch(
     store: Store, now_ms: int, topic_defaults: Mapping[str, object] | None = None, *, after: int = 0
 ) -> int:
-    """Take the next epoch: ours alone, and higher than any before. Whoever works beside us learns our defaults by it.
+    """Claim the next epoch, unique and higher than any before. Its file gives the topic defaults to jobs.
 
-    A number may be free because it was given out, overtaken and deleted while we looked away. As the oldest are
-    deleted first, the number before it is gone then, too.
+    A number may be free because it was claimed, overtaken and deleted since the listing. As the oldest are deleted
+    first, the number before it is gone then, too.
     """
     while True:
         epochs = _epochs(store)
@@ -423,14 +423,14 @@ def claim_epoch(
 
 
 def next_epoch(store: Store, after: int = 0) -> int:
-    """What `claim_epoch` takes where nobody else can come."""
+    """The epoch that `claim_epoch` takes without a concurrent claim."""
     return max([*_epochs(store), after]) + 1
 
 
 def read_topic_defaults(store: Store) -> dict[str, object]:
-    """What the newest owner gives to topics that are not told otherwise.
+    """The newest owner's defaults for topic settings.
 
-    StorageRefused where that cannot be known: a guess might keep, or delete, what the owner would not.
+    StorageRefused if they are unknown: a guess might keep or delete records against the owner's settings.
     """
     epochs = _epochs(store)
     if not epochs:
@@ -443,7 +443,7 @@ def read_topic_defaults(store: Store) -> dict[str, object]:
 
 
 def _make_root(root: Root) -> RootInfo | None:
-    """Whoever is first makes it; the others take what he made, which also explains what they find there."""
+    """Create the root file; of concurrent starts the first creates it, and the others read that one."""
     store = root.store
     if root.is_foreign():
         info = _read_info(store)
@@ -466,7 +466,7 @@ def _read_info(store: Store) -> RootInfo | None:
 
 
 def _is_same_file(fd: int, lock: int | None) -> bool:
-    """Whether a lock is on this very file; one whose handle is of no use any more is not."""
+    """True if the lock is on this same file; false if its descriptor is not usable any more."""
     try:
         return lock is not None and os.path.sameopenfile(fd, lock)
     except OSError:

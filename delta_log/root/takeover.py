@@ -1,4 +1,4 @@
-"""To take a root from whoever owns it where nobody can be kept out, without becoming a log oneself."""
+"""Takeover of a root that has no lock, without opening a log on it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from delta_log.root.root import Root, claim_epoch, read_topic_defaults
 
 
 def take_over(place: Root, *, after: int = 0) -> None:
-    """Be the later owner, and shut the former one out of the journal: he acknowledges nothing more.
+    """Claim a later epoch and fence the former owner from the journal: it acknowledges nothing more.
 
-    What he journaled he may still bring to the tables, until he notices. Where a root is locked there is nobody to shut
-    out. `after` is an epoch that is known to have been, though `writers/` may not tell of it.
+    It may still commit what it journaled to the tables, until it notices. A root with a lock has no other owner to
+    fence. `after`: an epoch known to have existed, even if `writers/` does not show it.
     """
     if place.locks:
         return
