@@ -1,1 +1,1 @@
-"""An append request: checked, partitioned, encoded, and compared with what its producer sent before. Pure."""
+"""Append requests: checked, partitioned, encoded, and compared with earlier ones of their producer. Pure."""

@@ -1,9 +1,9 @@
-"""A client's Arrow as the columns of a request. Pure.
+"""Converts a client's Arrow table to the columns of a request. Pure.
 
-Arrow says of itself how to be read: what points outside its buffers, or is text without being UTF-8, would be stored
-and then fail its readers. So nothing is taken on trust: each type that Arrow may look at is on a list, and validated.
+Arrow data describes its own layout: data that points outside its buffers, or text that is not UTF-8, would be stored
+and then fail its readers. So no input is trusted: only listed types are accepted, and validated in full.
 
-Arrow validates no view below a null, and its casts read it all the same. So it is emptied before a cast.
+Arrow does not validate a view in a null slot, but its casts read it. So such views are emptied before a cast.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VIEW: Final = 16
 _BYTES: Final[frozenset[int]] = frozenset((pa.lib.Type_BINARY, pa.lib.Type_STRING))
 _VIEWS: Final[frozenset[int]] = frozenset((pa.lib.Type_BINARY_VIEW, pa.lib.Type_STRING_VIEW))
 _SHOWN: Final = 200
-#: Types whose every slot Arrow validates, or casts without reading it below a null.
+#: Types of which Arrow validates every slot, or casts them without reading null slots.
 _TAKEN: Final[frozenset[int]] = frozenset(
     getattr(pa.lib, f"Type_{name}")
     for name in (
@@ -45,7 +45,7 @@ _KNOWN: Final = frozenset(name for name, _ in _COLUMNS)
 
 
 def read_columns(table: pa.Table) -> dict[str, pa.Array]:
-    """The columns that there are, each as one array of its own type; raises for what cannot be a request."""
+    """The columns of the table, each cast to one array of the request's type; InvalidRecord if they are no request."""
     names: list[str] = table.column_names
     if "value" not in names or not _KNOWN.issuperset(names) or len(set(names)) < len(names):
         raise InvalidRecord(0, f"columns must be key, value, partition, timestamp, headers, each once, not {names}")
@@ -63,12 +63,12 @@ def read_columns(table: pa.Table) -> dict[str, pa.Array]:
 
 
 def content_bytes(columns: Mapping[str, pa.Array]) -> bytes:
-    """The same bytes for the same content, however it lies in memory: in slices, or with anything below its nulls."""
+    """Canonical bytes of the content, independent of its memory layout: of slices, and of bytes in null slots."""
     return b"".join(part for name, column in columns.items() for part in (name.encode(), *_content(column)))
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:
-    """Refuse what no column can be, and what lies below a null in ways that Arrow does not look at."""
+    """Refuse types that no column can have, and types whose null slots Arrow does not validate."""
     if kind.id in _BYTES or kind == HEADERS or (name in _SHARING and kind.id in _VIEWS):
         return
     if not all(part.id in _TAKEN for part in _parts(kind)):
@@ -84,7 +84,7 @@ def _parts(kind: Any) -> Iterator[Any]:
 
 
 def _emptied_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same views, with an empty one below each null."""
+    """Replace the view in each null slot by an empty one."""
     return pa.chunked_array([_emptied(chunk) if chunk.null_count else chunk for chunk in column.chunks], column.type)
 
 
@@ -129,7 +129,7 @@ def _check_headers(headers: pa.Array) -> None:
 
 
 def _content(column: pa.Array) -> Iterator[bytes]:
-    """What has no null says nothing of that: most of what is sent, and each call of Arrow has a price."""
+    """The parts of `content_bytes`. A column without nulls adds no null bitmap, as each call to Arrow has a cost."""
     if column.null_count:
         yield _numbers(column.is_valid().cast(pa.uint8()))
     if pa.types.is_list(column.type):
@@ -155,7 +155,7 @@ def _numbers(column: pa.Array) -> bytes:
 
 
 def _bytes(column: pa.Array) -> bytes:
-    """The data of a binary array without nulls: one stretch of its buffer."""
+    """The data of a binary array without nulls: one contiguous range of its buffer."""
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return b""

@@ -1,4 +1,4 @@
-"""Opening the next epoch of a producer, on its way through the queue. Pure."""
+"""The queued request to open a producer's next epoch. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class EpochBump(msgspec.Struct):
-    """`opened` is the epoch, at least `floor`, once its turn came. Who `reserves` may be given a reserved one."""
+    """`opened`: the epoch assigned at sequencing, ≥ `floor`. `reserves` allows a pre-reserved epoch."""
 
     producer_id: str
     timestamp_ms: int
@@ -16,5 +16,5 @@ class EpochBump(msgspec.Struct):
     reserves: bool = False
     opened: int = -1
 
-    #: about what its row takes
+    #: estimated size of its row
     size: ClassVar[int] = 64

@@ -1,17 +1,17 @@
-"""Idempotent producers: which request is new, which is a repeat, which is refused. Pure.
+"""Idempotent producers: decides whether a request is new, a repeat, or refused. Pure.
 
 State is kept per producer and topic: the epoch and the last five requests. A repeat of one of them is answered with
-its offsets; what lies before them was surely stored. A bump opens an epoch without a request: a row of no topic. The
-rows are journaled with the records that they speak of and later lie in a table of their own; `replay` changes state,
-at start and after a write alike.
+its offsets; requests before them were certainly stored. A bump opens an epoch without a request: a row without a topic.
+The rows are journaled with the records that they describe, and are later kept in a table of their own; `replay`
+changes state, both at start and after a write.
 
-A bump may reserve epochs behind its own, as many as its `count`. For a while the next of them are opened in memory
-alone. A start takes all of them for opened: so none is handed out twice, whatever was forgotten.
+A bump may reserve epochs after its own, as many as its `count`. For a limited time the next of them are opened in
+memory alone. A start treats all of them as opened, so none is assigned twice, whatever was forgotten.
 
-A request's epoch is the current one, or the next: one that is made up cannot use up those of another producer. A log
-that was written before that rule may hold an id at the last epoch: a bump goes on lower down there (`next_epoch`).
+A request's epoch is the current one, or the next: so a forged epoch cannot use up another producer's epochs. A log
+written before that rule may hold an id at the last epoch: there a bump continues at a lower number (`next_epoch`).
 
-It is long, as the rules of sequences and epochs, of what is forgotten and of what is undone are about the same rows.
+The module is long, as the rules of sequences, epochs, expiry and undo concern the same rows.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from delta_log.model.quoting import quoted
 from delta_log.model.types import OffsetRange, ProducerStamp
 
 REMEMBERED: Final = 5
-#: How long reserved epochs may be opened, and how many at most are reserved at once.
+#: Time during which reserved epochs may be opened, and the most reserved at once.
 RESERVED_MS: Final = 60_000
 _MOST_RESERVED: Final = 1023
-#: The bytes of a digest that are of the content; what follows is of where the records went, if they were spread.
+#: The bytes of a digest for the content; the rest is for the assignment to partitions, if there were several.
 CONTENT_BYTES: Final = 16
-#: The highest epoch that an unknown producer may begin in: one that counts by itself goes on after it was forgotten.
+#: The highest first epoch of an unknown producer: one that counts its epochs itself continues after it was forgotten.
 MOST_FIRST_EPOCH: Final = 2**15 - 1
 _INT32_MAX: Final = 2**31 - 1
-#: Where the count goes on behind the last epoch: above all that was ever reached by counting, and so far below the last
-#: that by their distance the later of two epochs can be told (`is_later`).
+#: Where the count continues after the last epoch: above any epoch reached by counting, and so far below the last that
+#: the distance of two epochs shows the later one (`is_later`).
 _AGAIN: Final = 2**29
 _INT64_MAX: Final = 2**63 - 1
 
 
 def check_stamp(stamp: ProducerStamp, count: int) -> None:
-    """Refuse what no table could hold: it would be found out only after it was acknowledged."""
+    """Refuse values that no table could hold: otherwise they would fail only after the acknowledgement."""
     check_id("producer id", stamp.producer_id)
     _check_number(stamp, "epoch", stamp.epoch, _INT32_MAX)
     _check_number(stamp, "sequence", stamp.sequence, _INT64_MAX - count)
@@ -61,9 +61,9 @@ def _check_number(stamp: ProducerStamp, what: str, number: int, most: int) -> No
 
 
 class ProducerRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """One stored request, or a bump, which has no topic and no records; its `count` are the epochs that it reserves.
+    """A stored request, or a bump, which has no topic and no records; a bump's `count`: the epochs that it reserves.
 
-    `partitions` is how many the topic had, so that a repeat is assigned as the first was.
+    `partitions`: their number at that time, so that a repeat is assigned like the first request.
     """
 
     producer_id: str
@@ -87,12 +87,12 @@ class ProducerRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
     @property
     def last_epoch(self) -> int:
-        """Of a bump: the last that it opened or reserved."""
+        """The last epoch that a bump opened or reserved."""
         return self.epoch + self.count
 
     @property
     def heard_ms(self) -> int:
-        """When something was last heard of its producer, or may have been: what it reserved is opened later."""
+        """Latest time at which its producer may have been active: reserved epochs are opened after the bump."""
         return self.timestamp_ms + RESERVED_MS if self.count and not self.topic_id else self.timestamp_ms
 
     def offset_ranges(self) -> tuple[OffsetRange, ...]:
@@ -101,40 +101,40 @@ class ProducerRow(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """Store it."""
+    """Decision: the request is new, store it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """It is stored already; `row` is None when it is so old that its offsets are forgotten."""
+    """Decision: the request is stored already; `row` is None if it is so old that its offsets are forgotten."""
 
     row: ProducerRow | None
 
 
 _NEW: Final = New()
-#: The key, and what was known of it and of its producer before.
+#: The key, and the former state of it and of its producer.
 Undo = tuple[tuple[str, str], tuple[ProducerRow, ...] | None, ProducerRow | None, int | None]
 
 
 class Producers:
-    """What is known of every producer.
+    """The state of every producer.
 
-    Rows are replayed in the order in which they were stored, so the last one of a producer says its epoch: a smaller
-    one than before is that of a producer that was forgotten meanwhile.
+    Rows are replayed in the order in which they were stored, so a producer's last row has its epoch: a smaller epoch
+    than before is that of a producer that was forgotten meanwhile.
     """
 
     def __init__(self, most_first: int = MOST_FIRST_EPOCH) -> None:
-        #: the highest epoch that an unknown one may begin in
+        #: the highest first epoch of an unknown producer
         self._most_first = most_first
         self._recent: dict[tuple[str, str], tuple[ProducerRow, ...]] = {}
         self._last: dict[str, ProducerRow] = {}
-        #: of those whose last row does not say the epoch
+        #: the epoch of producers whose last row does not have it
         self._opened: dict[str, int] = {}
-        #: what a start took for opened
+        #: epochs that a start treated as opened
         self._passed: dict[str, int] = {}
 
     def decide(self, topic_id: str, stamp: ProducerStamp, count: int, digest: bytes) -> New | Repeat:
-        """What to do with a request; raises where the rules of sequence and epoch are broken."""
+        """Decide on a request; raises if it breaks the rules of sequence and epoch."""
         if self.is_plainly_next((stamp.producer_id, topic_id), stamp):
             return _NEW
         epoch = self.epoch_of(stamp.producer_id)
@@ -156,7 +156,7 @@ class Producers:
         raise SequenceReused(stamp.producer_id, stamp.sequence)
 
     def is_plainly_next(self, key: tuple[str, str], stamp: ProducerStamp) -> bool:
-        """Whether it follows what was last heard of its producer, as most do; one that does not may be new, too."""
+        """True if it follows its producer's last request, as most do; if false, the request may still be new."""
         recent = self._recent.get(key)
         if recent is None:
             return False
@@ -165,21 +165,21 @@ class Producers:
         return follows and self._last.get(key[0]) is row and key[0] not in self._opened
 
     def is_ahead(self, topic_id: str, stamp: ProducerStamp) -> bool:
-        """Whether a request before this one is missing, and may still come."""
+        """True if an earlier request is missing, and may still arrive."""
         epoch = self.epoch_of(stamp.producer_id)
         refused = not epoch <= stamp.epoch <= self._most_epoch(epoch)
         return not refused and stamp.sequence > _expected(self._of_epoch(topic_id, stamp))
 
     def epoch_of(self, producer_id: str) -> int:
-        """The highest that was seen; −1 of one that is unknown, or was forgotten."""
+        """The current epoch of a producer; −1 if it is unknown, or was forgotten."""
         last = self._last.get(producer_id)
         return -1 if last is None else max(last.epoch, self._opened.get(producer_id, -1))
 
     def next_epoch(self, producer_id: str, floor: int = 0) -> int:
-        """Behind all that were opened, and at least `floor`, unless that is of an earlier count.
+        """The epoch after all opened ones, and at least `floor`, unless that is from an earlier count.
 
-        Behind the last that there is the count goes on at `_AGAIN`: whoever had an epoch before stays shut out, as it
-        is lower, or too high.
+        After the highest possible epoch the count continues at `_AGAIN`: holders of earlier epochs stay fenced, as
+        theirs is lower, or too high.
         """
         current = self.epoch_of(producer_id)
         epoch = max(current + 1, floor) if current < 0 or is_later(floor, current) else current + 1
@@ -189,10 +189,10 @@ class Producers:
         return max((epoch + 1 for epoch in known if _AGAIN <= epoch < 2 * _AGAIN), default=_AGAIN)
 
     def decide_bump(self, producer_id: str, now_ms: int, floor: int = 0, *, reserves: bool = False) -> ProducerRow:
-        """The row that opens the next epoch of a producer, and shuts out all before; see `next_epoch`.
+        """The row that opens a producer's next epoch, and fences all earlier ones; see `next_epoch`.
 
-        Where it `reserves`, twice as many as were opened since the last such row, if that was lately: so who begins
-        once in a while has epochs that follow each other.
+        With `reserves`, it reserves twice as many as were opened since the last bump, if that was recent: so a
+        producer that begins only now and then gets consecutive epochs.
         """
         epoch = self.next_epoch(producer_id, floor)
         count, before = 0, self._bump_of(producer_id)
@@ -207,7 +207,7 @@ class Producers:
         return ProducerRow(producer_id, "", "", epoch, 0, count, b"", 0, (), now_ms)
 
     def decide_reserved(self, producer_id: str, now_ms: int, floor: int = 0) -> int | None:
-        """The next epoch where it was reserved, and its time is not over; None where a bump has to be stored."""
+        """The next epoch if it is reserved and the reservation has not expired; None if a bump must be stored."""
         bump, epoch = self._bump_of(producer_id), self.next_epoch(producer_id, floor)
         if (
             bump is None
@@ -218,15 +218,15 @@ class Producers:
         return epoch
 
     def open_reserved(self, producer_id: str, epoch: int) -> Undo:
-        """It is opened; whoever has one before is shut out."""
+        """Open a reserved epoch; holders of earlier ones are fenced."""
         undo = self._undo_of((producer_id, ""))
         self._opened[producer_id] = epoch
         return undo
 
     def close_reserved(self) -> None:
-        """After a start: nobody knows which of them were opened, so all of them were.
+        """Treat all reserved epochs as opened after a start, as it is unknown which of them were.
 
-        A smaller epoch than that of the bump is one of a producer that was forgotten, with what it had reserved.
+        A last epoch below that of the bump is of a producer that was forgotten, together with its reservations.
         """
         for name, last in self._last.items():
             bump = self._bump_of(name)
@@ -234,13 +234,13 @@ class Producers:
                 self._opened[name] = self._passed[name] = bump.last_epoch
 
     def surely_opened(self, producer_id: str) -> int:
-        """The highest that somebody is known to have opened: not what a start took for it."""
+        """The highest epoch known to have been opened, without those that a start treated as opened."""
         last, opened = self._last.get(producer_id), self._opened.get(producer_id, -1)
         sure = -1 if opened == self._passed.get(producer_id) else opened
         return -1 if last is None else max(last.epoch, sure)
 
     def replay(self, row: ProducerRow) -> Undo:
-        """Remember what was stored; returns what `undo` needs when storing it failed after all."""
+        """Remember a stored row; returns the argument for `undo`, should storing it fail after all."""
         undo = self._undo_of((row.producer_id, row.topic_id))
         before = undo[1]
         kept = before[-(REMEMBERED - 1) :] if before is not None and _goes_on(before[-1], row) else ()
@@ -267,24 +267,24 @@ class Producers:
 
     @property
     def count(self) -> int:
-        """How many producers are remembered."""
+        """Number of producers remembered."""
         return len(self._last)
 
     def rows(self) -> list[ProducerRow]:
-        """Everything remembered, the requests of a producer in their order."""
+        """Every row remembered, the requests of a producer in their order."""
         return [row for recent in self._recent.values() for row in recent]
 
     def forget_topic(self, topic_id: str) -> None:
-        """A deleted topic's sequences begin anew with its next life; the epochs of who wrote to it stay."""
+        """Forget a deleted topic's sequences, which restart if it is recreated; its producers' epochs stay."""
         for key in [key for key in self._recent if key[1] == topic_id]:
             del self._recent[key]
 
     def expire(self, before_ms: int, used: Iterable[str] = ()) -> None:
-        """Forget who has been silent since before; of who has not, the last row stays as long, as it says the epoch.
+        """Forget producers silent since `before_ms`; the last row of the others stays, as it has the epoch.
 
-        Whose names are `used` are not forgotten: who holds one could not be shut out by the epochs of a new count.
+        Producers in `used` are not forgotten: a holder of such a name could not be fenced by a restarted count.
 
-        A bump that reserved is heard of until all that it reserved is over: what comes later has no smaller epoch.
+        A bump with reservations counts as active until they expire: so no later epoch is smaller than a reserved one.
         """
         heard = [*self._last.values(), *(recent[-1] for recent in self._recent.values())]
         alive = {row.producer_id for row in heard if row.heard_ms >= before_ms}.union(used)
@@ -304,7 +304,7 @@ class Producers:
         return key, self._recent.get(key), self._last.get(key[0]), self._opened.get(key[0])
 
     def _most_epoch(self, current: int) -> int:
-        """The highest that a request may bring; a higher one has to be handed out."""
+        """The highest epoch that a request may bring; a higher one must be assigned by a bump."""
         return self._most_first if current < 0 else current + 1
 
     def _of_epoch(self, topic_id: str, stamp: ProducerStamp) -> tuple[ProducerRow, ...]:
@@ -313,7 +313,7 @@ class Producers:
 
 
 def is_later(epoch: int, other: int) -> bool:
-    """Whether it was opened behind the other, also where the count began again in between; −1 is none."""
+    """True if `epoch` was opened after the other, even if the count restarted in between; −1 is none."""
     return epoch >= 0 and (other < 0 or 0 < (epoch - other) % 2**31 < 2**30)
 
 
@@ -322,7 +322,7 @@ def _expected(recent: tuple[ProducerRow, ...]) -> int:
 
 
 def survivors(rows: list[ProducerRow], silent_since_ms: int | None = None) -> list[ProducerRow]:
-    """Of rows in their order, those that a fold of all would still remember."""
+    """The rows, in order, that would still be remembered after a replay of all."""
     by_key: dict[tuple[str, str], list[ProducerRow]] = {}
     for row in rows:
         by_key.setdefault((row.producer_id, row.topic_id), []).append(row)
@@ -339,7 +339,7 @@ def survivors(rows: list[ProducerRow], silent_since_ms: int | None = None) -> li
 
 
 def _newest(rows: list[ProducerRow]) -> list[ProducerRow]:
-    """The last of one producer and topic, and those before it that it goes on from."""
+    """The last row of a producer and topic, and the unbroken run of rows before it."""
     found = rows[-1:]
     for row in reversed(rows[-REMEMBERED:-1]):
         if not _goes_on(row, found[-1]):

@@ -1,12 +1,12 @@
-"""What a table of keyed rows is: its columns, and what a row of it may hold. Pure.
+"""Keyed tables: their columns, and the values that a row may have. Pure.
 
-A ledger's table keeps, under each key, what was said last. A row says all that is known under its key; its place in
-the table, `commit_seq`, only rises, and of a key the row with the highest place counts. A row whose content is all null
-is a tombstone: there is nothing under that key any more. The table says of itself, in its properties, what its key and
-its content are, so that a start can replay its journal, and the upkeep compact it, without knowing whose it is.
+A keyed table (ledger) keeps the latest row of each key. A row has the whole content of its key; its place in the table,
+`commit_seq`, only rises, and the row of a key with the highest place counts. A row whose content is all null is a
+tombstone: the key is deleted. The table's properties name its key and content columns, so that a start can replay its
+journal, and maintenance compact it, without knowing its user.
 
-A row is a tuple of plain values in the order of the columns, without `commit_seq`. A time is whole milliseconds since
-1970, as everywhere; the table holds microseconds.
+A row is a tuple of plain values in the order of the columns, without `commit_seq`. A time is in whole milliseconds
+since 1970, as everywhere; the table holds microseconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Placed = tuple[int, Row]
 _INT32: Final = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _INT64: Final = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _MILLISECONDS: Final = Annotated[int, msgspec.Meta(ge=0, le=LATEST_MS)]
-#: Every reader of Delta knows these.
+#: Types that every reader of Delta supports.
 _VALUES: Final[dict[pa.DataType, Any]] = {
     pa.int32(): _INT32,
     pa.int64(): _INT64,
@@ -48,7 +48,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class LedgerTable(msgspec.Struct, frozen=True):
-    """The name begins with `__`; `schema` has a column `commit_seq`, which is neither of the key nor of the content."""
+    """Definition of a keyed table. Its name begins with `__`; the column `commit_seq` is in neither key nor content."""
 
     name: str
     schema: pa.Schema
@@ -57,7 +57,7 @@ class LedgerTable(msgspec.Struct, frozen=True):
 
 
 def check_ledger_table(table: LedgerTable) -> None:
-    """Refuse what no table could be made of, or what could not be told from a tombstone."""
+    """Refuse a definition that no table can have, or whose rows could look like tombstones."""
     check_topic_name(table.name, internal=True)
     fields = {field.name: field for field in table.schema}
     kinds = {name: field.type for name, field in fields.items()}
@@ -83,7 +83,7 @@ def ledger_properties(table: LedgerTable) -> dict[str, str]:
 
 
 def ledger_of(name: str, schema: str, properties: Mapping[str, str]) -> LedgerTable:
-    """What a table says of itself; TopicClosed where it does not say that it is a ledger's."""
+    """The definition in a table's properties; TopicClosed if they describe no keyed table."""
     try:
         key, content = properties[KEY].split(","), properties[CONTENT].split(",")
         table = LedgerTable(name, arrow_schema(schema), tuple(key), tuple(content))
@@ -109,7 +109,7 @@ class RowCodec:
         self._many: msgspec.msgpack.Decoder[list[Row]] = msgspec.msgpack.Decoder(list[row])
 
     def encode(self, index: int, row: Row) -> bytes:
-        """One row; InvalidRequest where the table could not hold it: it would be found out after it was promised."""
+        """Encode a row; InvalidRequest if the table cannot hold it, as it would fail after its acknowledgement."""
         try:
             data = _encode(row)
             self._one.decode(data)
@@ -118,11 +118,11 @@ class RowCodec:
         return data
 
     def decode(self, payload: bytes) -> list[Row]:
-        """The rows of a frame."""
+        """Decode the rows of a frame."""
         return self._many.decode(payload)
 
     def latest(self, rows: Iterable[Placed]) -> list[Placed]:
-        """Of rows in order, the last of each key, tombstones among them, in order."""
+        """The last row of each key, in order, including tombstones."""
         found: dict[Row, Placed] = {}
         for placed in rows:
             key = tuple([placed[1][index] for index in self._key])
@@ -143,7 +143,7 @@ class RowCodec:
         return pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
 
     def from_table(self, rows: pa.Table) -> list[Placed]:
-        """The rows of files, in order."""
+        """Convert the rows of files, in order."""
         columns: list[list[Any]] = []
         for name, kind in self._kinds.items():
             values: list[Any] = rows.column(name).cast(pa.int64() if kind == TIMESTAMP else kind).to_pylist()
@@ -153,9 +153,9 @@ class RowCodec:
         return list(zip(rows.column(COMMIT_SEQ).to_pylist(), zip(*columns, strict=True), strict=True))
 
     def surviving(self, rows: pa.Table, *, whole: bool) -> pa.Table:
-        """Of the rows of files in order, those that a compaction keeps: the last of each key.
+        """The rows that a compaction of files keeps, in order: the last of each key.
 
-        A tombstone stays as long as anything older may lie beneath it: it goes where `rows` are the `whole` table.
+        A tombstone is kept while an older row of its key may exist: it is dropped if `rows` are the `whole` table.
         """
         newest = rows.group_by(list(self.table.key)).aggregate([(COMMIT_SEQ, "max")])
         places = newest.column(f"{COMMIT_SEQ}_max").combine_chunks()

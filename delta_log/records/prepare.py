@@ -1,7 +1,7 @@
-"""What a producer sent, checked and split by partition, ready to be given offsets. Pure.
+"""Prepares a request: checks its records and splits them by partition, ready for sequencing. Pure.
 
-All of the work that needs no offset is done here, by the caller's own thread: when a request waits for its turn at
-the journal, its frames' bytes are ready.
+All work that needs no offset is done here, in the caller's own thread: the bytes of the frames are ready before the
+request enters the commit queue.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from delta_log.records.validation import (
     time_bounds,
 )
 
-#: So few records of Arrow cost less as rows, where Arrow has a price for each call, and the fewest share a frame.
+#: Fewer Arrow records than this are cheaper as rows: each call to Arrow has a cost, and small requests share a frame.
 _FEW: Final = 500
-#: With these alone; times have microseconds in Arrow alone.
+#: Only with these columns; timestamps have microseconds in Arrow alone.
 _AS_ROWS: Final = frozenset(("key", "value", "partition"))
 
 
@@ -52,7 +52,7 @@ def prepare_records(
     now_ms: int,
     stamp: ProducerStamp | None = None,
 ) -> Request:
-    """Check records and split them. The first record that breaks a rule refuses all; nothing is stored then."""
+    """Check records and split them. The first record that breaks a rule fails the whole request."""
     if not records:
         raise InvalidRecord(0, "a request needs at least one record")
     if stamp is not None:
@@ -90,7 +90,7 @@ def prepare_records(
 def prepare_arrow(
     rules: Rules, table: pa.Table, *, first_null: int, now_ms: int, stamp: ProducerStamp | None = None
 ) -> Request:
-    """The same for columns key and value, and optionally partition, timestamp and headers."""
+    """Like `prepare_records`, for Arrow columns value, and optionally key, partition, timestamp and headers."""
     if table.num_rows == 0:
         raise InvalidRecord(0, "a request needs at least one record")
     if stamp is not None:
@@ -145,7 +145,7 @@ def _given_times(given: RecordColumns) -> list[int]:
 
 
 def _check_arrow_sizes(limit: int, content: pa.RecordBatch) -> None:
-    """Only what could be too large is counted exactly: few records, or none."""
+    """Check sizes; only records that could be too large are counted exactly: few or none."""
     if content.nbytes + RECORD_BOUND + HEADER_BOUND * len(content.column("headers").flatten()) <= limit:
         return
     columns = [content.column(name) for name in ("key", "value")]

@@ -1,6 +1,6 @@
-"""The commonest request, one plain record, by the shortest way. Pure.
+"""Fast path for the most common request, one plain record. Pure.
 
-It must come to the same request as the way for all: whatever is not plain, or breaks a rule, is left to that one.
+It must produce the same request as the general path, which gets every record that is not plain or breaks a rule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from delta_log.records.validation import RECORD_BOUND, Rules
 def prepare_plain_record(
     rules: Rules, record: Record, *, first_null: int, now_ms: int, stamp: ProducerStamp | None = None
 ) -> Request | None:
-    """The request of a record with nothing but a key and a value; None where it is anything else."""
+    """The request for a record with only a key and a value; None for any other record."""
     if not _is_plain(rules, record):
         return None
     key, value, sequence = record.key, record.value, None

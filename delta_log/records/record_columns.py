@@ -1,7 +1,7 @@
 """Many records, held as columns. Pure.
 
-Who reads a large request has its columns at hand, and a log stores columns: to make an object of each record in
-between would cost more than either.
+The decoder of a large request has its columns, and a log stores columns: an object for each record in between would
+cost more than either.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Contents = list[bytes | None]
 
 
 class RecordColumns(Sequence[Record]):
-    """A sequence of records. A column that is None is null in every record; each of the others has an entry for each.
+    """A sequence of records. A column that is None is null in every record; any other has an entry for each record.
 
-    Nobody changes a column once it is in here.
+    Columns must not be changed once they are in here.
     """
 
     __slots__ = ("headers", "keys", "partitions", "timestamps", "values")

@@ -1,4 +1,4 @@
-"""The records of a request, split by partition, as the journal will carry them. Pure."""
+"""The records of a request, split by partition, in the journal's encoding. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from delta_log.records.row_codec import ArrowRows, RowBlock, Rows, encode_arrow,
 from delta_log.records.sequences import pack_sequences
 
 T = TypeVar("T")
-#: From so many records on what goes to one partition is a frame of its own, and is kept as its bytes.
+#: From this many records on, a partition's share of a request is a frame of its own, and is kept as bytes.
 LARGE: Final = 64
 
 
 class SpilledRows(msgspec.Struct, gc=False, frozen=True):
-    """So many records that lie somewhere as the journal will carry them; `crc` is of that."""
+    """Records that are stored elsewhere in the journal's encoding; `crc` is of these bytes."""
 
     count: int
     crc: int
@@ -33,7 +33,7 @@ class SpilledRows(msgspec.Struct, gc=False, frozen=True):
 
 
 class Part(msgspec.Struct, gc=False):
-    """The records of a request that go to one partition, as rows and as the journal carries them."""
+    """The records of a request for one partition, as rows and in the journal's encoding."""
 
     partition: int
     rows: Rows | SpilledRows
@@ -42,7 +42,7 @@ class Part(msgspec.Struct, gc=False):
 
 
 class Request(msgspec.Struct):
-    """One unit of the journal: all of it becomes visible, or nothing. It was assigned among `partitions`."""
+    """A unit of the journal: all of it becomes visible, or nothing. `partitions`: their number at assignment."""
 
     parts: list[Part]
     assignment: Sequence[int]
@@ -53,7 +53,7 @@ class Request(msgspec.Struct):
     nulls: int = 0
     stamp: ProducerStamp | None = None
     digest: bytes = b""
-    #: why it may not be stored; as a repeat of what is stored already it is answered all the same
+    #: why it must not be stored; a repeat of a stored request is answered all the same
     refusal: InvalidRecord | None = None
     reassign: Callable[[int], Sequence[int]] | None = None
 
@@ -66,13 +66,13 @@ def block_parts(block: RowBlock, assignment: list[int], partitions: int) -> list
 
 
 def _split(block: RowBlock, assignment: list[int], partitions: int) -> list[tuple[int, RowBlock]]:
-    """One dense block for each partition that is touched, each in the request's order."""
+    """A dense block for each touched partition, in the request's order."""
     first, count = assignment[0], len(assignment)
     if count == 1 or assignment.count(first) == count:
         return [(first, block)]
     turn = assignment[:partitions]
     if len(set(turn)) == len(turn) and (turn * (count // len(turn) + 1))[:count] == assignment:
-        # In turn, as null keys are: each takes a slice.
+        # Round-robin, as for null keys: each partition takes a slice.
         strides = sorted((partition, at) for at, partition in enumerate(turn))
         return [(partition, _gather(block, range(count)[at :: len(turn)])) for partition, at in strides]
     places: dict[int, list[int]] = {}
@@ -104,7 +104,7 @@ def _block_part(partition: int, rows: RowBlock) -> Part:
 
 
 def merge_parts(parts: Sequence[Part], stamps: Sequence[ProducerStamp | None]) -> Part:
-    """Rows of several requests for one partition, as if one had brought them."""
+    """Merge rows of several requests for one partition into one part."""
     rows = [part.rows for part in parts if isinstance(part.rows, RowBlock)]
     return _block_part(parts[0].partition, merge_blocks(rows, stamps))
 
@@ -118,7 +118,7 @@ def arrow_parts(
 def _split_arrow(
     content: pa.RecordBatch, assignment: Numbers, partitions: int, stamp: ProducerStamp | None
 ) -> list[tuple[int, ArrowRows]]:
-    """The same for Arrow: one stable sort by partition, then a slice for each."""
+    """Like `_split`, for Arrow: a stable sort by partition, then a slice for each."""
     sequence = None if stamp is None else stamp.sequence
     counts: list[int] = np.bincount(assignment, minlength=partitions).tolist()
     if max(counts) == len(assignment):
@@ -142,11 +142,11 @@ def _arrow_part(partition: int, rows: ArrowRows) -> Part:
 
 
 def assignment_digest(assignment: Sequence[int]) -> bytes:
-    """What tells that a repeat is assigned as the first was."""
+    """Digest to verify that a repeat is assigned like the first request."""
     return mmh3.hash_bytes(msgspec.msgpack.encode(list(assignment)))[:8]
 
 
 def content_digest(content: bytes, explicit: Sequence[int | None] | None) -> bytes:
-    """What tells a repeat from other content under the same sequence."""
+    """Digest to distinguish a repeat from other content under the same sequence."""
     places = b"" if explicit is None else msgspec.msgpack.encode(explicit)
     return mmh3.hash_bytes(content + places)

@@ -1,7 +1,7 @@
-"""Records in columns: as a journal frame carries them, and as Arrow.
+"""Records in columns: in the encoding of a journal frame, and as Arrow.
 
 A `RowBlock` is a dense run of records of one partition. Small requests stay in this form until their table is
-written; large ones may be Arrow from the start (`ArrowRows`). Either knows its size and how to become Arrow.
+written; large ones may be Arrow from the start (`ArrowRows`). Both have a length and can be converted to Arrow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from delta_log.model.schema import FILE_SCHEMA, HEADER, HEADERS, TIMESTAMP, inte
 from delta_log.model.types import Header, ProducerStamp
 from delta_log.records.sequences import Sequences, join_sequences
 
-#: The columns of a frame in Arrow form: offsets follow from its base, the producer from its stamp.
+#: The columns of a frame in Arrow: offsets are derived from its base, the producer from its stamp.
 CONTENT_SCHEMA: Final = pa.schema([FILE_SCHEMA.field(name) for name in ("timestamp", "key", "value", "headers")])
 
 
@@ -42,7 +42,7 @@ class RowBlock(msgspec.Struct, array_like=True, gc=False):
 
 
 class Sender(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """Who sent so many of a crowd's rows: None and 0 for a plain producer. `sequences` as in a block."""
+    """The producer of `count` rows in a merged block: None and 0 for a plain one. `sequences` as in a block."""
 
     count: int
     producer_id: str | None = None
@@ -51,13 +51,13 @@ class Sender(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 class CrowdBlock(RowBlock):
-    """Rows of several requests, some of them numbered: `senders` says whose they are; None where none is."""
+    """Rows of several requests, some with sequences: `senders` names their producers; None if none has any."""
 
     senders: list[Sender] | None = None
 
 
 class ArrowRows(msgspec.Struct, gc=False):
-    """The same in Arrow; `batch` has CONTENT_SCHEMA."""
+    """A run of records in Arrow; `batch` has CONTENT_SCHEMA."""
 
     batch: pa.RecordBatch
     sequences: Sequences = None
@@ -74,7 +74,7 @@ _sequences_decoder: Final = msgspec.msgpack.Decoder(Sequences)
 
 
 def merge_blocks(blocks: Sequence[RowBlock], stamps: Sequence[ProducerStamp | None] = ()) -> RowBlock:
-    """Blocks, one behind the other, as one; of plain producers, or of those that `stamps` names."""
+    """Concatenate blocks; of plain producers, or of those in `stamps`."""
     if len(blocks) == 1 and not stamps:
         return blocks[0]
     first = blocks[0].timestamps
@@ -105,7 +105,7 @@ def decode_block(payload: bytes | memoryview) -> RowBlock:
 
 
 def encode_arrow(rows: ArrowRows) -> bytes:
-    """The batch's IPC message behind its sequences."""
+    """Encode the sequences, followed by the batch's IPC message."""
     head = _encoder.encode(rows.sequences)
     return b"".join((len(head).to_bytes(4, "little"), head, rows.batch.serialize()))
 
@@ -118,7 +118,7 @@ def decode_arrow(payload: bytes | memoryview) -> ArrowRows:
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
-    """Rows with the place that they were given."""
+    """Rows with their assigned offsets."""
 
     base_offset: int
     rows: Rows
@@ -126,7 +126,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
 
 def to_batches(runs: Sequence[Run]) -> list[pa.RecordBatch]:
-    """Runs, in order of their offsets, as batches of FILE_SCHEMA; what is Arrow already is not copied."""
+    """Convert runs, in order of their offsets, to batches of FILE_SCHEMA; Arrow rows are not copied."""
     if not runs:
         return []
     offsets, producers = _offsets(runs), _producer_columns(runs)
@@ -141,7 +141,7 @@ def to_batches(runs: Sequence[Run]) -> list[pa.RecordBatch]:
 
 
 def _contents(runs: Sequence[Run]) -> list[pa.RecordBatch]:
-    """What producers sent; neighbours in row form share one batch, as building one has a price."""
+    """The content of runs; adjacent row blocks share one batch, as building one has a cost."""
     batches: list[pa.RecordBatch] = []
     blocks: list[RowBlock] = []
     for run in runs:
@@ -156,7 +156,7 @@ def _contents(runs: Sequence[Run]) -> list[pa.RecordBatch]:
 
 
 def content_batch(blocks: Sequence[RowBlock]) -> pa.RecordBatch:
-    """Blocks as one batch of CONTENT_SCHEMA."""
+    """Convert blocks to one batch of CONTENT_SCHEMA."""
     columns = [
         _timestamps(blocks),
         pa.array(_joined([block.keys for block in blocks]), pa.binary()),
@@ -206,7 +206,7 @@ def _spread_headers(blocks: Sequence[RowBlock]) -> list[tuple[Header, ...] | Non
 
 
 def headers_array(column: Sequence[Sequence[Header] | None]) -> pa.Array:
-    """Headers of each record as Arrow, built flat: a Python object per header, none per struct."""
+    """Headers of each record as Arrow, built flat: a Python object per header, and none per struct."""
     lengths = [0 if headers is None else len(headers) for headers in column]
     names = [name for headers in column if headers for name, _ in headers]
     values = [value for headers in column if headers for _, value in headers]

@@ -1,9 +1,9 @@
-"""The numbers that a producer gave to a run of records, as a frame carries them. Pure.
+"""A producer's sequences for a run of records, as encoded in a frame. Pure.
 
-int     the first one, where each is one more than the one before
-bytes   the first of its request, 8 bytes, and how far each is from it, 4 bytes each: one partition's share of a request
-list    the same as numbers, as frames of before have it
-None    of a plain producer
+int     the first one, if they are consecutive
+bytes   the first of the request, 8 bytes, and the distance of each from it, 4 bytes each: a partition's share
+list    the same as numbers, as in frames of older versions
+None    for a plain producer
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _PLACES: Final = memoryview(_DENSE).cast("i")
 
 
 def pack_sequences(first: int, places: range | Sequence[int] | Numbers) -> bytes:
-    """Of the records at these places of a request that begins with `first`.
+    """Pack the sequences of the records at these places of a request that begins with `first`.
 
-    An event loop does so for each request. numpy lets go of the interpreter, and the loop would wait for it again.
+    An event loop does so for each request. numpy would release the GIL, and the loop would wait to reacquire it.
     """
     if isinstance(places, np.ndarray):
         return _packed(first, places.astype(_FAR).tobytes())
@@ -43,7 +43,7 @@ def _packed(first: int, far: bytes) -> bytes:
 
 
 def join_sequences(several: Sequence[Sequences], counts: Numbers) -> Numbers:
-    """One number for each record of several runs; what has none is given any. All at once: a crowd brings very many."""
+    """A number for each record of several runs, arbitrary where there is none. Vectorised, as runs may be many."""
     if any(isinstance(given, list) for given in several):
         return _one_by_one(several, counts)
     firsts: list[int] = []
@@ -59,12 +59,12 @@ def join_sequences(several: Sequence[Sequences], counts: Numbers) -> Numbers:
 
 
 def _dense(count: int) -> bytes:
-    """How far each of so many is from the first, where each is one more than the one before."""
+    """The distances of `count` consecutive numbers from the first."""
     return _DENSE[: 4 * count] if 4 * count <= len(_DENSE) else np.arange(count, dtype=_FAR).tobytes()
 
 
 def _one_by_one(several: Sequence[Sequences], counts: Numbers) -> Numbers:
-    """Lists may be of any numbers, so each is taken as it is."""
+    """Like `join_sequences`, run by run: lists may have any numbers."""
     spread = [
         np.array(given, np.int64) if isinstance(given, list) else join_sequences([given], np.array([count]))
         for given, count in zip(several, counts.tolist(), strict=True)

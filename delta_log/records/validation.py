@@ -1,4 +1,4 @@
-"""What a topic demands of a record, and the first record of a request that does not comply. Pure."""
+"""Validates records against a topic's rules, and reports the first of a request that breaks one. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from delta_log.model.topic_settings import INT64_MAX
 from delta_log.model.types import Header
 
 LATEST_TIMESTAMP: Final = 253_402_300_799_999
-#: Kafka's record-batch overhead and the most that one record's own fields add to it.
+#: Kafka's record-batch overhead, and the maximum that a record's own fields add to it.
 _BATCH_OVERHEAD: Final = 61
 _RECORD_OVERHEAD: Final = 21
-#: What is added at most to the bytes of a record, and for each of its headers.
+#: Maximum overhead of a record beside its bytes, and of each of its headers.
 RECORD_BOUND: Final = _BATCH_OVERHEAD + _RECORD_OVERHEAD + 15
 HEADER_BOUND: Final = 10
 BYTES_OR_NULL: Final = frozenset((bytes, type(None)))
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What a topic demands of a record: its configuration, read once."""
+    """A topic's rules for records, read once from its configuration."""
 
     topic: str
     partitions: int
@@ -51,7 +51,7 @@ class Rules(msgspec.Struct, frozen=True):
         )
 
     def relaxed(self) -> Rules:
-        """The same without what a change of the configuration, or time alone, takes back."""
+        """The rules without those whose verdict a configuration change, or time alone, may reverse."""
         return msgspec.structs.replace(
             self, max_bytes=INT64_MAX, before_ms=INT64_MAX, after_ms=INT64_MAX, keys_required=False
         )
@@ -125,7 +125,7 @@ def _check_pairs(index: int, headers: object) -> None:
 
 
 def largest_record(size: int, headers: Sequence[tuple[Header, ...] | None] | None) -> int:
-    """What no record of a request of `size` bytes can exceed."""
+    """Upper bound on the size of any record in a request of `size` bytes."""
     most = max((len(given) for given in headers if given), default=0) if headers else 0
     return size + RECORD_BOUND + HEADER_BOUND * most
 
@@ -147,7 +147,7 @@ def check_sizes(
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header] | None) -> int:
-    """What Kafka would count for a record alone in its batch, at most."""
+    """Maximum size that Kafka would count for a record alone in its batch."""
     size = _BATCH_OVERHEAD + _RECORD_OVERHEAD + _sized(key) + _sized(value) + _varint(len(headers or ()))
     return size + sum(_sized(name.encode()) + _sized(content) for name, content in headers or ())
 
