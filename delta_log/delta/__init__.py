@@ -1,1 +1,1 @@
-"""Tables of Delta Lake: actions, snapshots, conflicts, the committer, checkpoints, parquet files."""
+"""Delta Lake tables: actions, snapshots, conflicts, commits, checkpoints, parquet files."""

@@ -1,7 +1,7 @@
-"""A Delta commit as values, and the JSON lines that it is stored as.
+"""A Delta commit as values, and as the JSON lines that are stored.
 
-Only what lakelog's tables use is modelled; what another writer may have put beside it is kept out of the way
-(`decode_commit` ignores unknown actions and fields), never misread.
+Only the parts that lakelog's tables use are modelled; unknown actions and fields of other writers are ignored by
+`decode_commit`, never misread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from delta_log.model.errors import Corruption
 from delta_log.model.types import DataFile
 
 EXCLUSIVE_FEATURE: Final = "lakelog.exclusive"
-#: Of a line with a commitInfo of ours.
+#: End of a line with lakelog's commitInfo.
 _INFO_END: Final = b"}}}"
 _SEAL: Final = re.compile(rb',"crc":(\d+)\}\}\}$')
 
@@ -49,7 +49,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A tombstone: the file is no longer part of the table but may still be read by who opened it before."""
+    """A tombstone: the file is no longer part of the table, but readers of older snapshots may still read it."""
 
     path: str
     partition: int
@@ -66,7 +66,7 @@ class Txn:
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """Who made the commit and why. `commit_id` is how we know a commit of ours again, in this life or a later one."""
+    """Author and operation of a commit. By `commit_id` a writer recognises its own commit, even after a restart."""
 
     commit_id: str
     timestamp_ms: int
@@ -81,7 +81,7 @@ Action = Protocol | MetaData | Add | Remove | Txn | CommitInfo
 
 
 def encode_commit(actions: Iterable[Action]) -> bytes:
-    """One JSON object a line; commitInfo first, as Delta wants it, with a checksum of all but itself."""
+    """Encode one JSON object per line; commitInfo first, as Delta requires, with a checksum of all other bytes."""
     ordered = sorted(actions, key=lambda action: not isinstance(action, CommitInfo))
     data = b"\n".join(msgspec.json.encode(_to_json(action)) for action in ordered) + b"\n"
     first, end, rest = data.partition(_INFO_END + b"\n")
@@ -91,24 +91,24 @@ def encode_commit(actions: Iterable[Action]) -> bytes:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a commit carries a checksum, as those of ours do."""
+    """True if a commit has a checksum, as lakelog's commits do."""
     return _SEAL.search(data.partition(b"\n")[0]) is not None
 
 
 def without_seal(line: bytes) -> bytes:
-    """The first line of a commit by itself, whatever became of the others."""
+    """The first line of a commit without its checksum, which also covers the other lines."""
     return _SEAL.sub(_INFO_END, line)
 
 
 def _is_intact(data: bytes) -> bool:
-    """Whether a commit is what was written, as far as it can tell."""
+    """True if a commit's checksum is correct, or it has none."""
     first = data.partition(b"\n")[0]
     seal = _SEAL.search(first)
     return seal is None or zlib.crc32(first[: seal.start()] + _INFO_END + data[len(first) :]) == int(seal[1])
 
 
 def decode_commit(data: bytes, name: str) -> list[Action]:
-    """The actions of a commit; Corruption when it is empty or not what a commit looks like."""
+    """Decode the actions of a commit; Corruption if it is empty, damaged or no commit."""
     actions: list[Action] = []
     if not _is_intact(data):
         raise Corruption(name, "it is not what was written: its checksum is wrong")
@@ -126,7 +126,7 @@ def decode_commit(data: bytes, name: str) -> list[Action]:
 
 
 def iso_ms(milliseconds: int) -> str:
-    """A timestamp as the statistics of a Delta file spell it."""
+    """Format a timestamp as in the statistics of a Delta file."""
     seconds, rest = divmod(milliseconds, 1000)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment.strftime('%Y').zfill(4)}{moment.strftime('-%m-%dT%H:%M:%S')}.{rest:03d}Z"
@@ -139,7 +139,7 @@ def parse_iso_ms(text: str) -> int:
 
 
 def file_stats(file: DataFile) -> str:
-    """The statistics string of a file: readers answer counts and skip files by it."""
+    """The statistics string of a file: readers use it for counts and to skip files."""
     low: dict[str, object] = {order_column(file.partition): file.base_offset}
     high: dict[str, object] = {order_column(file.partition): file.last_offset}
     if file.partition >= 0:
@@ -154,12 +154,12 @@ def file_stats(file: DataFile) -> str:
 
 
 def order_column(partition: int) -> str:
-    """The column that counts the rows: offsets in a topic, the commit sequence in a table of the server's own."""
+    """The column that numbers the rows: offsets in a topic, the commit sequence in an internal table."""
     return "offset" if partition >= 0 else "commit_seq"
 
 
 def protocol_body(protocol: Protocol) -> dict[str, Any]:
-    """Features are named only where the protocol's version has names for them."""
+    """The body of a protocol action; features are named only if the protocol's version has named features."""
     body: dict[str, Any] = {"minReaderVersion": protocol.min_reader, "minWriterVersion": protocol.min_writer}
     if protocol.reader_features is not None:
         body["readerFeatures"] = list(protocol.reader_features)
@@ -180,7 +180,7 @@ def _add_body(file: DataFile, *, data_change: bool) -> dict[str, Any]:
 
 
 def _partition_values(partition: int) -> dict[str, str]:
-    """A file outside every partition is one of an unpartitioned table."""
+    """The partition values of a file; none in an unpartitioned table."""
     return {"partition": str(partition)} if partition >= 0 else {}
 
 
@@ -190,7 +190,7 @@ def _partition(body: dict[str, Any]) -> int:
 
 
 def file_from_add(body: dict[str, Any]) -> DataFile:
-    """The file that an add names. Its statistics are no hint: without them it cannot be placed in its partition."""
+    """Decode the file of an add. Its statistics are required: without them the file has no place in its partition."""
     stats = msgspec.json.decode(body["stats"])
     low, high = stats["minValues"], stats["maxValues"]
     partition = _partition(body)

@@ -1,6 +1,6 @@
-"""A snapshot ⇄ one parquet blob, as every Delta reader understands it.
+"""Checkpoints: a snapshot ⇄ one parquet blob, readable by every Delta reader.
 
-Written from what is in memory, so it costs no listing and no reading of the log, and works on every store.
+Written from the state in memory, so it needs no listing and no reading of the log, and works on every store.
 """
 
 from __future__ import annotations
@@ -68,18 +68,18 @@ def checkpoint_path(version: int) -> str:
 
 
 def log_versions(names: Iterable[str], suffix: str) -> list[int]:
-    """The versions of the names in a `_delta_log` that are a version's number and `suffix`."""
+    """The versions in the names of a `_delta_log` that consist of a version number and `suffix`."""
     stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
     return [int(stem) for stem in stems if len(stem) == _DIGITS and stem.isdecimal()]
 
 
 def encode_checkpoint(snapshot: Snapshot) -> tuple[pa.Buffer, int]:
-    """The blob and the number of actions in it."""
+    """Returns the blob and the number of actions in it."""
     return encode_pieces(list(checkpoint_pieces(snapshot)))
 
 
 def checkpoint_pieces(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """The actions of a checkpoint; whoever makes them in the background lets others have a turn between two pieces."""
+    """The actions of a checkpoint, in pieces, so that background work can yield the GIL between them."""
     yield pa.RecordBatch.from_pylist(_single_rows(snapshot), schema=_SCHEMA)
     for adds in add_columns(snapshot.all_files()):
         yield _alone("add", adds)
@@ -88,7 +88,7 @@ def checkpoint_pieces(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
 
 
 def encode_pieces(pieces: Sequence[pa.RecordBatch]) -> tuple[pa.Buffer, int]:
-    """What `encode_checkpoint` makes of all of them."""
+    """Encode all pieces; returns the blob and the number of actions in it."""
     table = pa.Table.from_batches(pieces, _SCHEMA)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
@@ -96,7 +96,7 @@ def encode_pieces(pieces: Sequence[pa.RecordBatch]) -> tuple[pa.Buffer, int]:
 
 
 def decode_checkpoint(data: bytes, name: str) -> list[Action]:
-    """The actions of a checkpoint, ours or another writer's; Corruption when it is not a whole one."""
+    """Decode the actions of a checkpoint, by any writer; Corruption if it is incomplete or damaged."""
     try:
         sealed_footer(pa.BufferReader(data), whole=True, needed=False)
         table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
@@ -109,7 +109,7 @@ def decode_checkpoint(data: bytes, name: str) -> list[Action]:
 
 
 def _single_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """What a table has one of, or a few."""
+    """The rows for protocol, metadata and transactions, of which a table has few."""
     protocol, metadata = snapshot.protocol, snapshot.metadata
     if protocol is None or metadata is None:
         raise ValueError("a snapshot without protocol or metadata cannot be checkpointed")
@@ -137,7 +137,7 @@ def _alone(name: str, column: pa.StructArray) -> pa.RecordBatch:
 
 
 def _actions(row: Mapping[str, Any]) -> Iterable[Action]:
-    """At most one: a row has one column that is not null."""
+    """The action of a row, if known: a row has one column that is not null."""
     if add := row.get("add"):
         yield Add(file_from_add(add), data_change=False)
     elif remove := row.get("remove"):

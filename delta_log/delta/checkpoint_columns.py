@@ -1,9 +1,8 @@
-"""The actions of a checkpoint as columns, a piece of them at a time.
+"""The actions of a checkpoint as columns, piece by piece.
 
-A table with a long history has ten thousands of files to name, and whoever names them keeps the interpreter from those
-who wait for an answer: so whole columns are made at once, by Arrow, which does without it, and between two pieces
-others can have their turn. It knows files and tombstones as values. It must not know parquet, nor when a checkpoint is
-written, nor who waits.
+A table with a long history has tens of thousands of files, and encoding them in Python would hold the GIL while
+requests wait: so Arrow builds whole columns, without the GIL, and between two pieces other threads can run. It knows
+files and tombstones as values. It must not know parquet, nor when a checkpoint is written, nor which threads wait.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from delta_log.model.types import DataFile
 
 F = TypeVar("F", DataFile, Remove)
 
-#: Made at a time: about a third of a millisecond.
+#: Rows per piece: about a third of a millisecond.
 PIECE: Final = 250
 
 STRINGS: Final = pa.map_(pa.string(), pa.string())
@@ -93,7 +92,7 @@ def remove_columns(tombstones: Iterable[Remove]) -> Iterator[pa.StructArray]:
 
 
 def _pieces(named: Iterable[F]) -> Iterator[tuple[bool, list[F]]]:
-    """With whether they lie in partitions: of one table all do, or none does."""
+    """Split into pieces, each with a flag whether its files are in partitions: in one table all are, or none is."""
     for partitioned, alike in groupby(named, key=lambda each: each.partition >= 0):
         while piece := list(islice(alike, PIECE)):
             yield partitioned, piece
@@ -108,7 +107,7 @@ def _partition_values(partitions: Sequence[int], *, partitioned: bool) -> pa.Map
 def _stats(
     count: pa.Array, base: pa.Array, last: pa.Array, low_ms: pa.Array, high_ms: pa.Array, *, partitioned: bool
 ) -> pa.Array:
-    """What `file_stats` says of each file, to the letter."""
+    """The statistics of each file, identical to those of `file_stats`."""
     if not partitioned:
         return _joined(
             '{"numRecords":', count, ',"minValues":{"commit_seq":', base, '},"maxValues":{"commit_seq":', last,
@@ -123,7 +122,7 @@ def _stats(
 
 
 def _iso(ms: pa.Array) -> pa.Array:
-    """As text, Arrow writes a blank where ISO has a T."""
+    """Format timestamps as ISO: Arrow's text has a blank in place of the T."""
     return pc.binary_replace_slice(ms.cast(pa.timestamp("ms")).cast(pa.string()), 10, 11, "T")
 
 

@@ -1,9 +1,10 @@
-"""Checksums of all bytes of a parquet file, in the file itself. Knows where a footer is, and not what it says.
+"""Checksums of all bytes of a parquet file, in the file itself. Knows where a footer is, not its content.
 
     PAR1  pages …  [lkl2  CRC-32C of all before  CRC-32 of all behind]  footer  its length  PAR1
 
-The one behind is checked by whoever opens a file, as its footer can mislead or end a process; the one before, by
-whoever reads all of it. Older files say nothing of what is before: `lkl1` and the CRC-32 of all behind.
+The checksum of the footer is verified whenever a file is opened, as a damaged footer can mislead or crash a process;
+that of the bytes before, when all of the file is read. Older files have no checksum of the bytes before: `lkl1` and
+the CRC-32 of all behind.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _OLDER: Final = b"lkl1"
 _SIZE: Final = 12
 #: The footer's length and the magic behind it.
 _END_SIZE: Final = 8
-#: What is read of a file's end at once; most footers fit.
+#: Bytes read from a file's end at once; most footers fit.
 _END_GUESS: Final = 32 * 1024
 _BLOCK: Final = 1024 * 1024
 _WRONG: Final = "it is not what was written: its checksum is wrong"
 
 
 def seal(data: pa.Buffer, before: int = 0) -> pa.Buffer:
-    """The same file with its checksums. Of one that is written in parts, the last one; `before` is of the others."""
+    """Add the checksums to a file, or to its last part; `before`: the checksum of the earlier parts."""
     whole = memoryview(data)
     at = len(whole) - _END_SIZE - int.from_bytes(whole[-8:-4], "little")
     footer = whole[at:]
@@ -37,15 +38,15 @@ def seal(data: pa.Buffer, before: int = 0) -> pa.Buffer:
 
 
 def checksum_on(before: int, data: bytes | memoryview) -> int:
-    """CRC-32C of what has the checksum `before` and of what follows it. Nothing is copied that cannot change."""
+    """Extend the CRC-32C `before` by `data`. Immutable data is not copied."""
     fixed = bytes(data) if isinstance(data, memoryview) and not data.readonly else pa.py_buffer(data)
     return google_crc32c.extend(before, fixed)
 
 
 def sealed_footer(source: pa.NativeFile, *, whole: bool = False, needed: bool = True) -> bytes:
-    """The footer with its length and magic, as it was written; with `whole`, of a file that is as it was written.
+    """The verified footer with its length and magic; with `whole`, all bytes of the file are verified, too.
 
-    Empty where no seal is in front of it nor `needed`. ValueError for what is damaged.
+    Empty if there is no seal before it and none is `needed`. ValueError if it is damaged.
     """
     size = source.size()
     end = source.read_at(min(size, _END_GUESS), max(0, size - _END_GUESS))
@@ -66,7 +67,7 @@ def sealed_footer(source: pa.NativeFile, *, whole: bool = False, needed: bool = 
 
 
 def sealed_parts(source: pa.NativeFile, size: int) -> Iterator[bytes]:
-    """All of a file, so many bytes at a time; ValueError, behind the last of them at latest, for what is damaged."""
+    """Read all of a file, `size` bytes at a time; ValueError, after the last part at the latest, if it is damaged."""
     at = source.size() - len(sealed_footer(source)) - _SIZE
     marks, known = source.read_at(_SIZE, at), 0
     for position in range(0, source.size(), size):
@@ -78,7 +79,7 @@ def sealed_parts(source: pa.NativeFile, size: int) -> Iterator[bytes]:
 
 
 def _checksum_of(source: pa.NativeFile, length: int) -> int:
-    """Of the first `length` bytes, a block at a time."""
+    """CRC-32C of the first `length` bytes, read block by block."""
     known = 0
     for position in range(0, length, _BLOCK):
         known = checksum_on(known, source.read_at(min(_BLOCK, length - position), position))

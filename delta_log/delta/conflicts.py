@@ -1,4 +1,4 @@
-"""What another writer's commit, or a table as it is found, means for us. Pure: actions in, a verdict out."""
+"""Conflict rules: judges another writer's commit, or a table as loaded. Pure: actions in, a verdict out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OUR_PROTOCOL: Final = Protocol()
 
 
 class Kind(Enum):
-    """What a commit is for; each kind stands alone in its commit."""
+    """Purpose of a commit; a commit has one purpose only."""
 
     APPEND = "append"
     REWRITE = "rewrite"
@@ -27,7 +27,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What another writer must never change under us."""
+    """The properties of a table that another writer must never change."""
 
     protocol: Protocol | None
     metadata: MetaData | None
@@ -39,9 +39,9 @@ class Identity:
 
 
 def check_protocol(table: str, protocol: Protocol | None, *, owned: bool) -> None:
-    """Refuse a table that demands of its readers or writers what this version does not know, or that has none.
+    """Refuse a table whose protocol needs features unknown to this version, or that has no protocol.
 
-    An owner needs it to be exclusive besides: on any other table, engines may put their commits over ours.
+    An owner also needs the exclusive feature: without it, other engines may write over its commits.
     """
     if protocol is None:
         raise TopicClosed(table, "its log names no protocol", "see what `lakelog repair --dry-run` would do")
@@ -54,12 +54,12 @@ def check_protocol(table: str, protocol: Protocol | None, *, owned: bool) -> Non
 
 
 def check_winner(table: str, kind: Kind, epoch: int | None, winner: Sequence[Action], before: Identity) -> None:
-    """Raise when, after `winner`, our commit must not be tried again.
+    """Raise if, after the commit `winner`, this writer's commit must not be retried.
 
     `epoch` is the owner's, None for a job beside it. Returning means: plan again from the new snapshot. The planner
-    itself refuses what can no longer be done, as when a file that it wants to replace is gone.
+    itself refuses plans that became impossible, as when a file that it wants to replace is gone.
 
-    Until the table is of our epoch, whoever owned it before us may append what it journaled before we came.
+    Until the table has this owner's epoch, the former owner may still append what it journaled before the takeover.
     """
     ours = epoch is not None and before.epoch >= epoch
     for action in winner:

@@ -1,7 +1,7 @@
-"""Changes of a table that append nothing, each alone in its commit: rewrite, removal, log-start move.
+"""Commits that append nothing, one change each: rewrite, removal, log-start move.
 
-The owner's background and the jobs beside it do them alike. Files are written first and checked; the commit plans
-against the newest snapshot and gives up where a file that it wants to replace is gone.
+The owner's background tasks and the jobs beside it use them alike. Files are written first and checked; the commit
+is planned against the newest snapshot and gives up if a file that it wants to replace is gone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from delta_log.runtime.gil import yield_gil
 from delta_log.runtime.syscalls import Probe, no_probe
 
 Clock = Callable[[], int]
-#: In the name of a file that a job wrote.
+#: Part of the name of files that a job wrote.
 JOBS_MARK: Final = "-job-"
 
 
@@ -43,7 +43,7 @@ def merge_files(
     clock_ms: Clock,
     probe: Probe = no_probe,
 ) -> int:
-    """Make one file of many, with the same rows in the same order; returns the version."""
+    """Merge many files into one, with the same rows in the same order; returns the version."""
     rows = read_rows(table, bin_.inputs, schema)
     offsets = rows.column("offset").combine_chunks()
     if rows.num_rows != bin_.count or not strictly_rising(offsets):
@@ -77,7 +77,7 @@ def replace_rows(
     clock_ms: Clock,
     probe: Probe = no_probe,
 ) -> int:
-    """In a table of the server's own: commit that `rows`, which may be none, stand for those of `old`."""
+    """In an internal table: replace the files `old` by `rows`, which may be empty."""
     fresh: list[DataFile] = []
     if rows.num_rows:
         fresh = [write_rows(table, rows, -1, codec, 0, 0, min(file.modified_ms for file in old))]
@@ -95,9 +95,9 @@ def replace_files(
     data_change: bool,
     also: Callable[[Snapshot], Sequence[Txn]] = lambda _: (),
 ) -> int:
-    """Commit that `fresh` stand for `old`; PlanOutdated when one of those left meanwhile.
+    """Replace the files `old` by `fresh` in a commit; PlanOutdated if one of `old` left the table meanwhile.
 
-    `also` is stored with it, and may refuse what the snapshot is by then.
+    The actions of `also` are stored with it; it may refuse the snapshot.
     """
     commit_id = uuid.uuid4().hex
 
@@ -121,14 +121,14 @@ def replace_files(
 
 
 def remove_files(table: Table, topic_id: str, files: Sequence[DataFile], clock_ms: Clock) -> int:
-    """Commit that files leave for good: those of them that are still there."""
+    """Remove the files that are still in the table; returns the version."""
     return take_out_files(table, topic_id, files, clock_ms)[0]
 
 
 def take_out_files(
     table: Table, topic_id: str, files: Sequence[DataFile], clock_ms: Clock
 ) -> tuple[int, list[DataFile]]:
-    """The same; the version, and which files it was that left by this commit and no other."""
+    """Like `remove_files`; returns the version, and the files that this commit removed."""
     commit_id = uuid.uuid4().hex
     there: list[DataFile] = []
 
@@ -144,7 +144,7 @@ def take_out_files(
 
 
 def move_log_start(table: Table, topic_id: str, partition: int, offset: int, clock_ms: Clock) -> int:
-    """Commit a later log start; a start that is further already stays."""
+    """Commit a later log start offset; one that is further already is kept."""
     return move_log_starts(table, topic_id, {partition: offset}, clock_ms)
 
 
@@ -155,7 +155,7 @@ def move_log_starts(
     clock_ms: Clock,
     check: Callable[[Snapshot], None] = lambda _: None,
 ) -> int:
-    """The same for many partitions in one commit. `check` may refuse what the snapshot is by then."""
+    """Like `move_log_start`, for many partitions in one commit. `check` may refuse the snapshot."""
     commit_id = uuid.uuid4().hex
 
     def plan(snapshot: Snapshot) -> list[Action]:
@@ -173,12 +173,12 @@ def move_log_starts(
 
 
 def read_rows(table: Table, files: Sequence[DataFile], schema: pa.Schema) -> pa.Table:
-    """The rows of some files; PlanOutdated where one of them left the table."""
+    """Read the rows of some files; PlanOutdated if one of them left the table."""
     return pa.concat_tables(yield_gil(_read_current(table, file, schema) for file in files))
 
 
 def _read_current(table: Table, file: DataFile, schema: pa.Schema) -> pa.Table:
-    """A file of the newest snapshot: one that is missing has left the table, or is lost."""
+    """Read a file; if it is missing, PlanOutdated if it has left the table, else Corruption."""
     path = table.path(file.path)
     try:
         return read_file(table.store, path, schema)
@@ -190,7 +190,7 @@ def _read_current(table: Table, file: DataFile, schema: pa.Schema) -> pa.Table:
 
 
 def _delete_fresh(table: Table, fresh: Sequence[DataFile]) -> None:
-    """Files whose commit was surely not made are nobody's."""
+    """Delete new files whose commit certainly failed, as nothing refers to them."""
     for file in fresh:
         with suppress(LakelogError):
             table.store.delete(table.path(file.path))
@@ -211,7 +211,7 @@ def _removes(files: Sequence[DataFile], now_ms: int, *, data_change: bool) -> li
 def write_rows(
     table: Table, rows: pa.Table, partition: int, codec: ParquetCodec, low: int, high: int, modified_ms: int
 ) -> DataFile:
-    """A file that no commit names yet, of rows in order."""
+    """Write ordered rows to a new file, which no commit names yet."""
     order = order_column(partition)
     places = rows.column(order)
     base, last = places[0].as_py(), places[rows.num_rows - 1].as_py()
@@ -223,5 +223,5 @@ def write_rows(
 
 
 def rewritten_name(epoch: int | None) -> str:
-    """Of a file that replaces others: by the owner of an epoch, or by a job beside it."""
+    """A unique name for a file that replaces others, written by an owner, or by a job beside it."""
     return f"{'job' if epoch is None else f'{epoch}-fold'}-{uuid.uuid4().hex}"

@@ -1,8 +1,8 @@
-"""Arrow tables ⇄ parquet blobs, the way every file of ours is written.
+"""Arrow tables ⇄ parquet blobs, in the layout of all lakelog files.
 
-Checksummed pages, small row groups, statistics where readers skip by them. Parquet knows no checksum of its footer,
-and a damaged one can mislead its readers or end the process: ours carries a seal right before it, where no reader of
-parquet ever looks. It vouches for the rest of the file, too, to those who read all of it.
+Checksummed pages, small row groups, statistics on the columns that readers skip by. Parquet has no checksum of its
+footer, and a damaged one can mislead readers or crash the process: so a seal is stored right before the footer, where
+no parquet reader looks. It also covers the rest of the file, for readers of all of it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from delta_log.model.topic_config import ParquetCodec
 from delta_log.model.types import LATEST_MS, RowGroup
 from delta_log.stores.protocol import Store
 
-#: A file up to this size is read at once: its footer and its pages lie so near to each other.
+#: A file up to this size is read at once, as its footer and its pages are close together.
 _SMALL: Final = 256 * 1024
-#: Beyond every place that a row can have.
+#: Bound beyond every place that a row can have, for missing statistics.
 _UNSAID: Final = 1 << 63
 
 
 def encode_parquet(table: pa.Table, codec: ParquetCodec, *, ordered_by: Sequence[str]) -> pa.Buffer:
-    """A complete file."""
+    """Encode a complete file."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=rows_of_a_group(table), **_options(codec, ordered_by))
     return seal(sink.getvalue())
@@ -38,7 +38,7 @@ def encode_parquet(table: pa.Table, codec: ParquetCodec, *, ordered_by: Sequence
 def encode_groups(
     groups: Iterable[pa.Table], schema: pa.Schema, codec: ParquetCodec, *, ordered_by: Sequence[str]
 ) -> Iterator[bytes | pa.Buffer]:
-    """The same file, part by part: a row group for each table that is given, and no more than that in memory."""
+    """Encode a file part by part: a row group per given table, with no more than that in memory."""
     sink = _Parts()
     known = 0
     with closing(pq.ParquetWriter(sink, schema, **_options(codec, ordered_by))) as writer:
@@ -51,7 +51,7 @@ def encode_groups(
 
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in row groups of the size that `encode_parquet` gives them."""
+    """Split rows into tables of the row-group size of `encode_parquet`."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:
@@ -70,14 +70,14 @@ def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def rows_of_a_group(table: pa.Table) -> int:
-    """As many as a reader who wants a few of them should have to decode."""
+    """Rows per row group: as many as a reader of a few rows should have to decode."""
     if table.nbytes <= ROW_GROUP_BYTES:
         return ROW_GROUP
     return max(1, min(ROW_GROUP, ROW_GROUP_BYTES * table.num_rows // table.nbytes))
 
 
 class _Parts:
-    """What a parquet writer takes for an open file: it keeps what is written until it is taken."""
+    """File object for a parquet writer: keeps written bytes until they are taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -93,7 +93,7 @@ class _Parts:
         return self._size
 
     def flush(self) -> None:
-        """It is whoever takes the parts who brings them to a disk."""
+        """Do nothing: the caller of `take` stores the parts."""
 
     def close(self) -> None:
         self.closed = True
@@ -104,7 +104,7 @@ class _Parts:
 
 
 def _options(codec: ParquetCodec, ordered_by: Sequence[str]) -> dict[str, Any]:
-    """Dictionaries only of producers: keys and values of a log seldom repeat enough to pay for them."""
+    """Writer options. Dictionaries only for producer columns: keys and values seldom repeat enough to pay off."""
     return {
         "compression": codec.name,
         "compression_level": codec.level,
@@ -116,17 +116,17 @@ def _options(codec: ParquetCodec, ordered_by: Sequence[str]) -> dict[str, Any]:
 
 
 def time_bounds(table: pa.Table) -> tuple[int, int]:
-    """Milliseconds that enclose every timestamp, but for what follows the last millisecond that there is."""
+    """Bounds in milliseconds that enclose every timestamp, capped at the last representable millisecond."""
     bounds = pc.min_max(table.column("timestamp").cast(pa.int64())).as_py()
     return bounds["min"] // 1000, min(-(-bounds["max"] // 1000), LATEST_MS)
 
 
 class OpenFile:
-    """A file of ours whose footer was read; Corruption for whatever turns out not to be what was written.
+    """A lakelog file with its footer read; Corruption if anything read turns out damaged.
 
-    While it is open it can be read, even when it was deleted, and by several threads at once: nothing is buffered
-    ahead, as that would be one buffer for all of them. `at_once` brings all its bytes into memory, as they are stored.
-    They are vouched for then, as they are with `whole`, whatever of them is read.
+    While open, a local file can be read even after its deletion, and by several threads at once: nothing is buffered
+    ahead, as they would share that buffer. `at_once` reads all stored bytes into memory. With it, as with `whole`, all
+    bytes are verified, whichever of them are read.
     """
 
     def __init__(self, store: Store, path: str, *, at_once: bool = False, whole: bool = False) -> None:
@@ -144,7 +144,7 @@ class OpenFile:
                 raise
 
     def row_groups(self, order: str, low: int, high: int) -> Iterator[RowGroup]:
-        """Those that may hold low ≤ order < high. One of which nothing is said may hold everything."""
+        """The row groups that may hold low ≤ order < high, including those without statistics."""
         metadata = self._file.metadata
         column = self._file.schema_arrow.get_field_index(order)
         for number in range(metadata.num_row_groups):
@@ -154,18 +154,18 @@ class OpenFile:
                 yield group
 
     def read(self, groups: Sequence[int], columns: Sequence[str], *, threads: bool = True) -> pa.Table:
-        """The rows of row groups, every page verified; `threads` for who has cores to spare."""
+        """Read the rows of row groups, every page verified; `threads`: decode in several threads."""
         with _blamed(self.path):
             return self._file.read_row_groups(groups, columns=list(columns), use_threads=threads)
 
     def read_all(self, schema: pa.Schema) -> pa.Table:
-        """All rows, as the schema has them, every page verified."""
+        """Read all rows, cast to the schema, every page verified."""
         with _blamed(self.path):
             rows = self._file.read(use_threads=False)
             return rows if rows.schema.equals(schema) else rows.select(schema.names).cast(schema)
 
     def parts(self, columns: Sequence[str], rows: int, schema: pa.Schema | None) -> Iterator[pa.Table]:
-        """The same, some row groups at a time."""
+        """Read all rows, some row groups at a time."""
         metadata = self._file.metadata
         taken: list[int] = []
         held = size = 0
@@ -197,14 +197,14 @@ def read_row_groups(
     rows: int = ROW_GROUP,
     size: int = ROW_GROUP_BYTES,
 ) -> Iterator[pa.Table]:
-    """The rows of a file whose row groups may hold low ≤ order < high, about `rows` or `size` bytes at a time."""
+    """Read the row groups of a file that may hold low ≤ order < high, about `rows` or `size` bytes at a time."""
     with closing(OpenFile(store, path)) as file:
         for groups in batch_groups(file.row_groups(order, low, high), rows, size):
             yield file.read([group.number for group in groups], columns)
 
 
 def batch_groups(groups: Iterable[RowGroup], rows: int, size: int) -> Iterator[list[RowGroup]]:
-    """As few at a time as have so many rows or bytes."""
+    """Batch row groups: as few at a time as have `rows` rows or `size` bytes."""
     taken: list[RowGroup] = []
     held = held_bytes = 0
     for group in groups:
@@ -218,7 +218,7 @@ def batch_groups(groups: Iterable[RowGroup], rows: int, size: int) -> Iterator[l
 
 
 def read_file(store: Store, path: str, schema: pa.Schema) -> pa.Table:
-    """A whole file, as the schema has it, every page verified."""
+    """Read a whole file, cast to the schema, every page verified."""
     with closing(OpenFile(store, path, at_once=True)) as file:
         return file.read_all(schema)
 
@@ -233,10 +233,10 @@ def read_parts(
     schema: pa.Schema | None = None,
     whole: bool = False,
 ) -> Iterator[pa.Table]:
-    """All rows of a file, about so many at a time, by this thread alone: who reads many files reads several at once.
+    """Read all rows of a file, about `rows` at a time, in this thread alone: callers with many files run several.
 
-    They come as they are stored, or as a schema has them. `size` is the file's, as far as it is known already: a small
-    one is read at once. With `whole`, none come of a file that has one byte that was not written.
+    Rows are returned as stored, or cast to `schema`. `size` is the file's, as far as known: a small file is read at
+    once. With `whole`, no rows are returned from a file with any damaged byte.
     """
     with closing(OpenFile(store, path, at_once=size <= _SMALL, whole=whole)) as file:
         yield from file.parts(columns, rows, schema)

@@ -1,4 +1,4 @@
-"""What a table is at one version: the fold of its commits. Nothing here reads or writes anything."""
+"""Snapshot: the state of a table at one version, from replaying its commits. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _by_base = attrgetter("base_offset")
 
 
 def end_txn(partition: int) -> str:
-    """The transaction id under which a table keeps the next offset that it does not hold yet."""
+    """The transaction id under which a table keeps a partition's table offset: the first that it does not hold."""
     return f"lakelog/end/{partition}"
 
 
@@ -32,13 +32,13 @@ def clean_txn(partition: int) -> str:
 
 
 def tombstones_txns(partition: int) -> tuple[str, str]:
-    """Under these it keeps an offset, and since when every tombstone below it has been the last of its key."""
+    """The transaction ids of an offset, and of the time since which every tombstone below it is the last of its key."""
     return f"lakelog/tombstones/{partition}", f"lakelog/tombstones-ms/{partition}"
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """Mutated by `replay` alone, one commit after the other."""
+    """State of a table; changed by replaying commits in order."""
 
     version: int = -1
     protocol: Protocol | None = None
@@ -49,7 +49,7 @@ class Snapshot:
     _paths: dict[str, DataFile] = field(default_factory=dict[str, DataFile])
 
     def replay(self, version: int, actions: Iterable[Action]) -> None:
-        """Apply the commit that follows."""
+        """Apply the next commit."""
         if version != self.version + 1:
             raise ValueError(f"commit {version} does not follow {self.version}")
         self.version = version
@@ -58,7 +58,7 @@ class Snapshot:
     def fold(self, actions: Iterable[Action]) -> None:
         """Apply actions without a version of their own: a checkpoint's content.
 
-        The list of a partition's files is replaced, never changed: a reader that holds one keeps a true one.
+        The list of a partition's files is replaced, never changed: a list that a reader holds stays consistent.
         """
         added: list[DataFile] = []
         gone: list[Remove] = []
@@ -79,11 +79,11 @@ class Snapshot:
         self._fold_files(added, gone)
 
     def copy(self) -> Snapshot:
-        """Of use to who writes it down while commits go on."""
+        """A copy to write a checkpoint from while commits continue; without the lists of files by partition."""
         return replace(self, txns=dict(self.txns), removed=dict(self.removed), _files={}, _paths=dict(self._paths))
 
     def branch(self) -> Snapshot:
-        """The same state once more, to lead it somewhere else: lists of files are replaced, never changed."""
+        """An independent copy, to replay other commits on; it shares lists of files, which are never changed."""
         paths, files = dict(self._paths), dict(self._files)
         return replace(self, txns=dict(self.txns), removed=dict(self.removed), _paths=paths, _files=files)
 
@@ -93,7 +93,7 @@ class Snapshot:
 
     @property
     def epoch(self) -> int:
-        """The last owner that took this table, 0 before the first."""
+        """The epoch of the last owner that took this table; 0 before the first."""
         return self.txns.get(EPOCH_TXN, 0)
 
     def end(self, partition: int) -> int:
@@ -103,7 +103,7 @@ class Snapshot:
         return self.txns.get(start_txn(partition), 0)
 
     def clean(self, partition: int) -> int:
-        """From here on no offset is left out: no key compaction has been there."""
+        """The offset from which no key compaction has removed records."""
         return self.txns.get(clean_txn(partition), 0)
 
     def files(self, partition: int) -> Sequence[DataFile]:
@@ -121,7 +121,7 @@ class Snapshot:
         return len(self._paths)
 
     def forget_removed(self, paths: Iterable[str]) -> None:
-        """Tombstones whose files are gone need not be kept."""
+        """Drop the tombstones of files that are deleted."""
         for path in paths:
             self.removed.pop(path, None)
 
@@ -143,7 +143,7 @@ class Snapshot:
             before = self._files.get(partition, [])
             fresh = sorted((file for file in added if file.partition == partition), key=_by_base)
             if not leaving and (not before or not fresh or before[-1].base_offset <= fresh[0].base_offset):
-                self._files[partition] = before + fresh  # what most commits do, however many files there are
+                self._files[partition] = before + fresh  # most commits; its cost is low even with many files
                 continue
             files = [file for file in before if file.path not in leaving] + fresh
             files.sort(key=_by_base)
@@ -151,7 +151,7 @@ class Snapshot:
 
 
 def files_from(files: Sequence[DataFile], offset: int) -> Sequence[DataFile]:
-    """The files that hold `offset` or anything behind it."""
+    """The files that hold `offset` or later ones."""
     start = bisect_right(files, offset, key=_by_base)
     if start and files[start - 1].last_offset >= offset:
         start -= 1

@@ -1,9 +1,9 @@
-"""One Delta table: load it, follow it, commit to it. The only place that retries a commit.
+"""A Delta table: load it, follow it, commit to it. The only place that retries a commit.
 
-A commit is planned by a function of the snapshot that it will follow. When another commit was faster, the winner is
-replayed and the plan made anew: a plan can so never be put on a table that it was not made for.
+A commit is planned by a function of the snapshot that it will follow. If another commit was first, that one is
+replayed and the plan is made again: so a plan is never committed to a state that it was not made for.
 
-Past 300 lines, as what a commit may meet is told in one place.
+Past 300 lines, as all outcomes of a commit are handled in one place.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """Somebody else's commit has this version; or our own, where the answer to our first try was lost."""
+    """The version is taken by another writer's commit, or by this one if the answer to its first try was lost."""
 
     version: int
     lost: OutcomeUnknown | None = None
@@ -68,7 +68,7 @@ def entry_path(version: int) -> str:
 class Table:
     """A table at `directory` of a store. `epoch` is the owner's; None for a job or a reader beside it.
 
-    Once a commit of somebody else meant that we must stop, every later call says so again.
+    Once another writer's commit requires this one to stop, every later call raises the same error.
     """
 
     def __init__(self, store: Store, directory: str, *, epoch: int | None = None, probe: Probe = no_probe) -> None:
@@ -79,13 +79,13 @@ class Table:
         self.snapshot = Snapshot()
         self.checkpoint_version = -1
         self.lock = threading.RLock()
-        #: whoever writes a checkpoint; the hint must not go back to an older one
+        #: held while a checkpoint is written; the hint must not go back to an older one
         self.checkpointing = threading.Lock()
         self._at = probe
         self._stopped: LakelogError | None = None
         self._doubted = ""
         self._last_append: tuple[str, int] | None = None
-        #: why the store would not read a checkpoint of the last load
+        #: the store's refusal to read a checkpoint during the last load
         self._refused: StorageRefused | None = None
 
     def path(self, relative: str) -> str:
@@ -93,7 +93,7 @@ class Table:
 
     @property
     def stopped(self) -> LakelogError | None:
-        """Why nothing may be committed here any more, once somebody else's commit meant that."""
+        """The reason why no commit is allowed here any more, after another writer's commit; else None."""
         return self._stopped
 
     @property
@@ -101,10 +101,10 @@ class Table:
         return self.snapshot.version >= 0
 
     def load(self) -> bool:
-        """Read the newest state; False when there is no table.
+        """Read the newest state; False if there is no table.
 
-        An entry that is missing was cleaned up while we read, if there is a new checkpoint; or it is in one that the
-        store would not read; else it is lost.
+        A missing entry was cleaned up during the load, if there is a new checkpoint; or it is covered by a checkpoint
+        that the store refused to read; else it is lost.
         """
         with self.lock:
             self._stopped = self._last_append = None
@@ -124,7 +124,7 @@ class Table:
             raise TopicClosed(self.name, "its log is cleaned up faster than it can be read", "try again")
 
     def refresh(self) -> list[list[Action]]:
-        """Replay what others committed since, by asking for the next version until there is none."""
+        """Replay other writers' new commits, by reading the next version until there is none."""
         with self.lock:
             found: list[list[Action]] = []
             while (actions := self._read_entry(self.snapshot.version + 1)) is not None:
@@ -135,7 +135,7 @@ class Table:
             return found
 
     def follow(self, kind: Kind = Kind.APPEND) -> bool:
-        """Replay what others committed, and raise where it means that we must stop; whether there was anything."""
+        """Replay other writers' commits, and raise if one requires this writer to stop; True if there were any."""
         with self.lock:
             self._check_going_on()
             before = Identity.of(self.snapshot)
@@ -147,10 +147,10 @@ class Table:
             return not present and self._catch_up(before)
 
     def commit(self, kind: Kind, plan: Planner, *, commit_id: str = "") -> int:
-        """Commit what `plan` makes of the newest snapshot; returns the version. An empty plan commits nothing.
+        """Commit the actions that `plan` makes from the newest snapshot; returns the version. An empty plan is skipped.
 
-        A commit that is found to be ours already, by its id, counts as made: an earlier try had an unknown outcome.
-        An append says its id beforehand: tried again, its own commit may be in the snapshot, where no plan for it fits.
+        A commit found under this writer's own id counts as made: an earlier try had an unknown outcome. An append gives
+        its id beforehand: on a retry its own commit may be in the snapshot, to which its plan does not apply.
         """
         with self.lock:
             for _ in range(_ATTEMPTS):
@@ -177,16 +177,16 @@ class Table:
             raise TopicClosed(self.name, f"{_ATTEMPTS} commits in a row were overtaken", "check who writes to it")
 
     def verify(self, version: int, commit_id: str) -> None:
-        """Read a commit of ours back; Corruption when it is not what we wrote."""
+        """Read this writer's commit back; Corruption if it is missing or another one."""
         actions = self._read_entry(version)
         if actions is None or not is_ours(actions, commit_id):
             raise Corruption(self.path(entry_path(version)), f"it is not our commit {commit_id}")
 
     def _attempt(self, version: int, actions: Sequence[Action]) -> Outcome:
-        """Put-if-absent; once more after a lost answer.
+        """Put-if-absent, with one retry after a lost answer.
 
-        Both tries put the same entry, so together they make at most one. The second tells more than reading back
-        would: the store vouches for what is there.
+        Both tries put the same entry, so together they make at most one. The second try is more certain than reading
+        back: if it succeeds, the store guarantees the entry.
         """
         name, data, doubt = self.path(entry_path(version)), encode_commit(actions), None
         try:
@@ -206,7 +206,7 @@ class Table:
         return Committed(version)
 
     def _check_not_cleaned_up(self, version: int) -> None:
-        """The name of our entry may be free because others went on so far that it was deleted."""
+        """Refuse a version that was free only because later commits of others had it cleaned up."""
         before = version - 1
         if before < 0 or self.store.stat(self.path(entry_path(before))) is not None:
             return
@@ -217,7 +217,7 @@ class Table:
         raise self._stop(PlanOutdated(self.name, why) if self.epoch is None else NotOwner(f"{self.name}: {why}"))
 
     def _doubt(self, kind: Kind, actions: Sequence[Action], cause: LakelogError) -> LakelogError:
-        """An append that may be stored is recognised when it turns up."""
+        """Note an append that may be stored, so that it is recognised when it appears; returns `cause`."""
         info = commit_info(actions)
         if info is not None and kind is Kind.APPEND:
             self._doubted = info.commit_id
@@ -226,10 +226,10 @@ class Table:
     def _follow_winners(
         self, kind: Kind, version: int, actions: Sequence[Action], lost: OutcomeUnknown | None
     ) -> int | None:
-        """Replay who was faster; the version when it turns out that it was this very commit.
+        """Replay the commits that were first; returns the version if one of them is this very commit.
 
-        Then it was made, whatever came behind it: why we must stop is for the next call to say. `lost` is the answer
-        to our own first try: until it is seen who was faster, that may have been us.
+        Then it was made, whatever followed: a reason to stop is raised by the next call. `lost` is the error of this
+        commit's first try: until the winners are read, it may be one of them.
         """
         ours = commit_info(actions)
         before = Identity.of(self.snapshot)
@@ -261,7 +261,7 @@ class Table:
                 raise self._stop(error) from None
 
     def _check_going_on(self) -> None:
-        """Also of a table that was another owner's already when we first saw it: its epoch must not go back."""
+        """Raise if this writer must stop; also for a table with a later epoch at load: its epoch must not go back."""
         if self._stopped is not None:
             raise self._stopped
         if self.epoch is not None and self.snapshot.epoch > self.epoch:
@@ -272,7 +272,7 @@ class Table:
         return why
 
     def _catch_up(self, before: Identity) -> bool:
-        """What followed our version was cleaned up: begin anew, if it is the same table still."""
+        """Load again, as the commits after this version were cleaned up; raises if it is not the same table."""
         if self.load() and self.snapshot.protocol is not None and self.snapshot.metadata is not None:
             self._check_winners(Kind.APPEND, [[self.snapshot.protocol, self.snapshot.metadata]], before)
         return True
@@ -293,7 +293,7 @@ class Table:
         return version if type(version) is int else -1
 
     def _from_checkpoints(self, hint: int, names: Sequence[str]) -> Snapshot:
-        """The state of a checkpoint, the newest if it can be used; an empty one where the log must hold everything."""
+        """The state of the newest usable checkpoint; an empty one if there is none."""
         self.checkpoint_version, self._refused = -1, None
         listed = sorted(log_versions(names, ".checkpoint.parquet"), reverse=True)
         for version in dict.fromkeys([hint, *listed] if hint >= 0 else listed):

@@ -1,7 +1,7 @@
-"""Which version of a table is meant, and whether all of it can still be read. Pure.
+"""Time travel: resolves a version of a table, and checks that all of it can still be read. Pure.
 
-What a version names is there at least until the version behind it leaves the history, as only from then on what that
-one took out of the table may be deleted. Whatever is older is refused, also where it may be there by chance.
+The files of a version exist at least until the next version leaves the history, because only then may the files that
+the next one removed be deleted. Older versions are refused, even if their files still exist by chance.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["MadeVersion", "OutsideHistory", "plan_version", "versions_in"]
 
 
 class MadeVersion(NamedTuple):
-    """A version with the time of its commit, which is never before that of the one below."""
+    """A version with the time of its commit, which is never before that of the previous one."""
 
     number: int
     made_ms: int
 
 
 class OutsideHistory(InvalidRequest):
-    """`at` is what was asked for, `begins` the oldest version that can be read, and `why` says why it is that one."""
+    """Refusal of a version. `at`: the requested one; `begins`: the oldest readable one; `why`: the reason."""
 
     def __init__(self, table: str, at: int | datetime, begins: MadeVersion, why: str) -> None:
         self.table, self.at, self.begins, self.why = table, at, begins, why
@@ -38,7 +38,7 @@ class OutsideHistory(InvalidRequest):
 
 
 def versions_in(files: Mapping[str, int]) -> list[MadeVersion]:
-    """Of what is in `_delta_log`, and since when, the versions that can be put together, in their order."""
+    """The versions, in order, that can be restored from the files in `_delta_log`, given with their times."""
     numbers = sorted(log_versions(files, ".json"))
     first = min((n for n in (0, *log_versions(files, ".checkpoint.parquet")) if n in numbers), default=0)
     kept = [number for number in numbers if number >= first]
@@ -49,7 +49,7 @@ def versions_in(files: Mapping[str, int]) -> list[MadeVersion]:
 def plan_version(
     table: str, versions: Sequence[MadeVersion], at: int | datetime, config: TopicConfig, now_ms: int
 ) -> int:
-    """The version itself, or at a time the newest that is not younger; OutsideHistory where it cannot be read."""
+    """The given version, or the newest one at a given time; OutsideHistory if it cannot be read."""
     newest = versions[-1]
     oldest = _oldest_readable(versions, newest.number - config.history_commits, now_ms - config.history_ms)
     if isinstance(at, int):

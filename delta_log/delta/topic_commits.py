@@ -1,7 +1,7 @@
-"""What the commits that create, change and delete a topic consist of. Pure: a snapshot in, actions out.
+"""Plans the commits that create, change and delete a topic. Pure: a snapshot in, actions out.
 
-A topic's table says everything of it in its properties: its id, how many partitions it has, its settings, and
-whether it was deleted.
+A topic's metadata is in its table's properties: its id, its number of partitions, its settings, and a mark if it was
+deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from delta_log.model.topic_config import TopicConfig
 
 PARTITIONS: Final = "lakelog.partitions"
 DELETED: Final = "lakelog.deleted.ms"
-#: When the table was handed over to others; it is no topic of ours since.
+#: Time of the table's export to other writers; it is no topic since.
 EXPORTED: Final = "lakelog.exported.ms"
 MAX_PARTITIONS: Final = 10_000
 MAX_PARTITIONS_IN_ALL: Final = 50_000
@@ -33,13 +33,13 @@ ConfigValue = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class PartitionLimits:
-    """How many partitions a topic may be given, and all together. What has more already stays as it is."""
+    """Limits on the partitions of a topic, and of all topics. Topics that exceed them already stay as they are."""
 
     per_topic: int = MAX_PARTITIONS
     in_all: int = MAX_PARTITIONS_IN_ALL
 
     def check(self, topic: str, partitions: object, had: int, present: int) -> None:
-        """`had` is what the topic had, `present` what all have."""
+        """Check a new number of partitions. `had`: of this topic before; `present`: of all topics."""
         check_partition_count(topic, partitions)
         if type(partitions) is int and partitions > self.per_topic:
             raise TooManyPartitions(topic, partitions, "max_partitions_per_topic", self.per_topic)
@@ -49,7 +49,7 @@ class PartitionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who makes a commit, and when."""
+    """Author of a commit, with its time."""
 
     commit_id: str
     now_ms: int
@@ -68,9 +68,9 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """What a topic, or a table of the server's own, begins its life as.
+    """Initial state of a topic, or of an internal table.
 
-    `table_id` is for the table that is made for it, if one is; `also` are further properties.
+    `table_id` is used if a new table is created for it; `also` are further properties.
     """
 
     name: str
@@ -89,9 +89,9 @@ class NewTopic:
 
 
 def plan_creation(snapshot: Snapshot, topic: NewTopic, author: Author) -> list[Action]:
-    """The first commit of a table, or, where a deleted topic left one, the begin of its next life.
+    """Plan the first commit of a table, or reuse the table of a deleted topic.
 
-    The versions of such a table go on, so that no plan made for the topic before can be committed to this one.
+    The versions of a reused table continue, so that no plan made for the former topic can be committed to this one.
     """
     info = author.info("CREATE TABLE", snapshot, topic.id)
     epoch = Txn(EPOCH_TXN, author.epoch)
@@ -118,7 +118,7 @@ def plan_alteration(
     defaults: Mapping[str, object],
     author: Author,
 ) -> list[Action]:
-    """Planned from the newest settings, so two changes at once both count."""
+    """Plan a change of settings, from the newest ones, so that two concurrent changes both take effect."""
     metadata = _alive(snapshot, topic, topic_id)
     config = TopicConfig.from_properties(metadata.configuration, server_defaults=defaults).alter(changes)
     kept = {key: value for key, value in metadata.configuration.items() if key in _OWN_PROPERTIES}
@@ -129,7 +129,7 @@ def plan_alteration(
 def plan_more_partitions(
     snapshot: Snapshot, topic: str, topic_id: str, partitions: int, author: Author
 ) -> list[Action]:
-    """Only ever more of them."""
+    """Plan a larger number of partitions; it can never be lowered."""
     metadata = _alive(snapshot, topic, topic_id)
     present = int(metadata.configuration[PARTITIONS])
     if type(partitions) is not int or partitions <= present:
@@ -141,7 +141,7 @@ def plan_more_partitions(
 
 
 def plan_deletion(snapshot: Snapshot, topic: str, topic_id: str, author: Author) -> list[Action]:
-    """Every file leaves and the table is marked, in one commit; nothing where that was done before."""
+    """Plan to remove every file and mark the table deleted, in one commit; empty if that was done before."""
     if snapshot.configuration.get(TOPIC_ID) != topic_id or DELETED in snapshot.configuration:
         return []
     metadata = _alive(snapshot, topic, topic_id)
@@ -167,6 +167,6 @@ def _with_properties(metadata: MetaData, properties: Mapping[str, str]) -> MetaD
 
 
 def _delta_properties(config: TopicConfig) -> dict[str, str]:
-    """How long other engines may think that history reaches."""
+    """The Delta properties for the length of history, as other engines read it."""
     history = f"interval {config.history_ms} milliseconds"
     return {"delta.logRetentionDuration": history, "delta.deletedFileRetentionDuration": history}

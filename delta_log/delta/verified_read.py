@@ -1,4 +1,4 @@
-"""All rows of a file, some at a time, as long as they are those that its table's log names."""
+"""Reads all rows of a file in parts, and verifies that they are those that its table's log names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from delta_log.stores import Store
 def read_rows_of(
     store: Store, directory: str, file: DataFile, columns: Sequence[str], *, rows: int = ROW_GROUP
 ) -> Iterator[pa.Table]:
-    """About `rows` at a time, never none; `columns` begin with the offset.
+    """Read about `rows` at a time, never none; `columns` begin with the offset.
 
-    Corruption where they do not rise from the first to the last offset that is told, or are not as many;
+    Corruption if the offsets do not rise from the file's first to its last, or their number is wrong;
     FileNotFoundError, with the whole path, for a lost file.
     """
     path = f"{directory}/{file.path}"

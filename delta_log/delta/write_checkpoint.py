@@ -1,4 +1,4 @@
-"""The writing of a checkpoint: the present state put aside, so that readers need not replay what led to it."""
+"""Writes checkpoints: the current state of a table, so that readers need not replay all commits before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from delta_log.runtime.syscalls import Probe, no_probe
 
 
 def write_checkpoint(table: Table, probe: Probe = no_probe) -> int:
-    """Put the present state aside, so that readers need not replay what led to it; returns its version."""
+    """Write a checkpoint of the current state; returns its version."""
     with table.checkpointing:
         with table.lock:
             version = table.snapshot.version
