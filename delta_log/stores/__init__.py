@@ -1,4 +1,4 @@
-"""The places of named blobs: one protocol, and an implementation for each kind."""
+"""Stores of named blobs: one protocol, and an implementation for each kind."""
 
 from delta_log.stores.local import LocalStore
 from delta_log.stores.memory import MemoryStore

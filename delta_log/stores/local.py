@@ -24,10 +24,10 @@ from delta_log.runtime.syscalls import Disk, Probe, make_directories, no_probe
 from delta_log.stores.protocol import Blob, Entry
 
 STAGING: Final = "journal/staging"
-#: What lies staged for so long belongs to nobody any more.
+#: Staged files older than this are abandoned.
 LEFTOVER_MS: Final = 24 * 3_600_000
 _ABSENT: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-#: With these a system says no before it gives a name; with any other it may have come by the way.
+#: Errors with which a system surely has not created the name; with any other it may have.
 _SURELY_NOT: Final = frozenset(
     {
         errno.EACCES,
@@ -45,7 +45,7 @@ _SURELY_NOT: Final = frozenset(
 
 
 class LocalStore:
-    """Blobs are written aside, synced, then given their name, and the directory that names them is synced."""
+    """Store in a directory: blobs are staged, synced, then linked or renamed, and their directory is synced."""
 
     def __init__(
         self, root: Path, *, disk: Disk | None = None, probe: Probe = no_probe, room: DiskRoom | None = None
@@ -104,7 +104,7 @@ class LocalStore:
             return (self._root / path).read_bytes()
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Read by calls, not mapped: a bad sector under a mapping would end the process."""
+        """Open for reading by system calls, not mapped: a bad sector under a mapping would kill the process."""
         return pa.OSFile(str(self._root / path), "rb")
 
     def stat(self, path: str) -> Entry | None:
@@ -143,7 +143,7 @@ class LocalStore:
             self.delete(path)
 
     def delete_directory(self, directory: str) -> None:
-        """Taken away as a whole before its content goes: a crash on the way leaves all of it or nothing."""
+        """Rename the directory away before deleting its content: a crash leaves all of it or nothing."""
         target = self._root / directory
         if not target.is_dir():
             return
@@ -166,7 +166,7 @@ class LocalStore:
                 probe.unlink(missing_ok=True)
 
     def _stage(self, path: str, parts: Iterable[Blob]) -> tuple[str, int]:
-        """A synced file aside of every table, so that no reader can list it, and its size."""
+        """Write a synced file outside all tables, where no reader lists it; returns its path and size."""
         self._room.check_open(path)
         staged = self._root / STAGING / self._fresh_name()
         try:
@@ -185,13 +185,13 @@ class LocalStore:
         return str(staged), size
 
     def _fresh_name(self) -> str:
-        """Of this store object alone, whoever else stages files here."""
+        """A name unique to this store object, even if others stage files here."""
         return f"{self._life}-{next(self._names)}"
 
     def _prepare(self, directory: Path) -> None:
-        """Make a directory with those above it, and make their names durable.
+        """Make a directory and its parents, and make their names durable.
 
-        Names that are there already are synced too, once: who made them may have died before that.
+        Existing names are synced too, once: the process that made them may have died before its sync.
         """
         if directory in self._prepared:
             return
@@ -206,7 +206,7 @@ class LocalStore:
             self._prepared.add(directory)
 
     def _forget(self, directory: Path) -> None:
-        """It may be gone, with all that is below it."""
+        """Drop a directory and all below it from the prepared ones, as they may be gone."""
         with self._preparing:
             self._prepared = {kept for kept in self._prepared if kept != directory and directory not in kept.parents}
 
@@ -235,7 +235,7 @@ class LocalStore:
 
 
 class _PartsFailedError(Exception):
-    """What was to be stored did not come to its end."""
+    """The source of the parts failed before its end."""
 
     def __init__(self, why: BaseException) -> None:
         super().__init__()
@@ -243,7 +243,7 @@ class _PartsFailedError(Exception):
 
 
 def _told_apart(parts: Iterable[Blob]) -> Iterator[Blob]:
-    """A failure of the one who makes the parts is none of the disk that takes them."""
+    """Wrap failures of the parts' source, to distinguish them from failures of the disk."""
     try:
         yield from parts
     except GeneratorExit:
@@ -253,14 +253,14 @@ def _told_apart(parts: Iterable[Blob]) -> Iterator[Blob]:
 
 
 def _said_no_or_nothing(path: str, error: OSError) -> StorageRefused | OutcomeUnknown:
-    """Of a name that could not be given: whether that is sure."""
+    """The error for a name that could not be created: refused for certain, or of unknown outcome."""
     return refusal_of(path, error) if error.errno in _SURELY_NOT else OutcomeUnknown(path, error)
 
 
 def delete_leftovers(root: Path, now_ms: int, *, after_ms: int = LEFTOVER_MS) -> bool:
-    """Delete what a crash left staged, if it is so old that it cannot be anybody's work in progress; whether it was.
+    """Delete staged files that a crash left, if older than any work in progress; True if any were deleted.
 
-    With a shorter time it may be: then that work is refused, and done again.
+    With a shorter `after_ms` they may be in progress: then that write is refused, and retried.
     """
     deleted = False
     with suppress(OSError), os.scandir(root / STAGING) as found:
@@ -277,7 +277,7 @@ def delete_leftovers(root: Path, now_ms: int, *, after_ms: int = LEFTOVER_MS) ->
 
 @contextmanager
 def _said_plainly(path: str) -> Generator[None]:
-    """The two errors of a store: it is not there, or the store refuses."""
+    """Translate system errors to a store's two errors: the blob is absent, or the store refuses."""
     try:
         yield
     except _ABSENT as error:

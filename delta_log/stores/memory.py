@@ -1,4 +1,4 @@
-"""A dictionary as a store: for `serve --memory`, for demonstrations, and for fast tests of everything above it."""
+"""A dictionary as a store: for `serve --memory`, demonstrations, and fast tests of all layers above."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delta_log.stores.protocol import Blob, Entry
 
 
 class MemoryStore:
-    """Lives as long as the object; several logs may open it one after the other."""
+    """Store in memory, for the life of the object; several logs may open it one after the other."""
 
     def __init__(self, name: str = "memory") -> None:
         self._name = name
@@ -60,7 +60,7 @@ class MemoryStore:
         return [entries[name] for name in sorted(entries)]
 
     def settle(self, directory: str) -> None:
-        """Everything here is as durable as it will ever be."""
+        """Do nothing: names in memory need no sync."""
 
     def delete(self, path: str) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""A connection of obstore to a bucket, from a URL, options, and what the environment says."""
+"""Connects obstore to a bucket, from a URL, options, and environment variables."""
 
 from __future__ import annotations
 

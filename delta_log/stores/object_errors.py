@@ -1,6 +1,6 @@
-"""What an object store said, told from an error of obstore. Pure.
+"""Classifies an object store's answer, from an error of obstore. Pure.
 
-It knows how obstore words its errors, and no request: what may follow from an answer is decided by who asked.
+It knows how obstore words its errors, and no requests: the caller decides what follows from an answer.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from obstore.exceptions import (
 
 
 class Answer(Enum):
-    """All that a store can have meant."""
+    """The kinds of answer of a store."""
 
-    #: somebody has this name already
+    #: the name exists already
     TAKEN = "taken"
-    #: somebody is writing under this name right now: ask once more
+    #: another writer is creating this name right now: retry
     CONTENDED = "contended"
     ABSENT = "absent"
-    #: what is read is not any more what was opened
+    #: the object was replaced since it was opened
     CHANGED = "changed"
-    #: it is empty, and a range of it was asked for
+    #: the object is empty, and a range was requested
     OUT_OF_RANGE = "out of range"
-    #: it says no, and nothing was stored
+    #: the store refused, and nothing was stored
     REFUSED = "refused"
-    #: the request never left
+    #: the request was never sent
     UNSENT = "unsent"
-    #: a lost answer, a time-out, or an error on its side: it may or may not have done what it was asked for
+    #: a lost answer, a time-out, or a server error: the request may or may not have been carried out
     UNKNOWN = "unknown"
 
 
@@ -52,7 +52,7 @@ _TROUBLES: Final = (
     (("HTTP error",), "the connection broke"),
 )
 _REFUSALS: Final = (PermissionDeniedError, UnauthenticatedError)
-#: 409 is what S3 says to one of two who create the same at the same time.
+#: S3 answers 409 to one of two concurrent creations of the same name.
 _BY_STATUS: Final = {
     408: Answer.UNKNOWN,
     409: Answer.CONTENDED,
@@ -69,7 +69,7 @@ _BY_KIND: Final[tuple[tuple[type[Exception], Answer], ...]] = (
 
 
 def meaning_of(error: Exception) -> Answer:
-    """What is certain after this error. Where the request was made more than once, `UNSENT` is not."""
+    """Classify an error by what is certain after it. `UNSENT` is never returned for a request that obstore retried."""
     text = str(error)
     status = _status(text)
     if isinstance(error, FileNotFoundError):
@@ -87,7 +87,7 @@ def meaning_of(error: Exception) -> Answer:
 
 
 def reason_of(error: Exception, bucket: str) -> str:
-    """The same for a person, in one sentence; nothing secret is in it."""
+    """Describe an error in one sentence for a message; it contains no secrets."""
     text = str(error)
     if _names_no_bucket(text):
         return f"there is no bucket {bucket!r}"

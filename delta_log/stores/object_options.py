@@ -1,9 +1,9 @@
-"""What an object store has to be told, and by which names. Pure.
+"""Options of an object store, and their names. Pure.
 
     --store-option aws_endpoint=http://127.0.0.1:9000 --store-option aws_allow_http=true
 
-The names are those of obstore, which are those of the stores' own environment variables in small letters; what is not
-given here is taken from there. delta-rs knows the same names, so one mapping serves both.
+The names are those of obstore: the stores' own environment variables in lower case; options not given here are taken
+from the environment. delta-rs uses the same names, so one mapping serves both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from delta_log.model.errors import InvalidConfig
 
 SCHEMES: Final = {"s3": "aws_", "gs": "google_", "az": "azure_"}
-#: Of the connection, not of the store.
+#: Options of the connection, not of the store.
 _OF_CLIENT: Final = frozenset((
     "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only",
     "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_only",
@@ -29,7 +29,7 @@ _NO: Final = ("false", "0", "no", "off")
 
 
 def split_options(scheme: str, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Those of the store, and those of the connection to it."""
+    """Split options into those of the store, and those of the connection to it."""
     prefix = SCHEMES[scheme]
     of_store: dict[str, str] = {}
     of_client: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def split_options(scheme: str, options: Mapping[str, str]) -> tuple[dict[str, st
 
 
 def variables_of_client(scheme: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the environment says of the connection: obstore takes only what is of the store from there."""
+    """Connection options from the environment, where obstore itself reads only the store's options."""
     prefix = SCHEMES[scheme]
     known = ((name.lower(), value) for name, value in environment.items())
     return {name: value for name, value in known if name.startswith(prefix) and name.removeprefix(prefix) in _OF_CLIENT}

@@ -1,7 +1,7 @@
 """An object as a file for random reading, piece by piece.
 
-Columns of a row group lie side by side and are asked for one by one, and each request costs as much as a megabyte: so
-more is fetched than is asked for, and the last pieces are kept. It knows how to get a range, and not from where.
+Columns of a row group are adjacent and are read one by one, and a request costs as much as reading a megabyte: so more
+is fetched than requested, and the last pieces are kept. It reads ranges through a callback, and knows no store.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-#: What is fetched at least, and how much of it is kept.
+#: Minimum size of a fetch, and number of pieces kept.
 PIECE: Final = 1024 * 1024
 _KEPT: Final = 4
 
 
 class RangedFile(io.RawIOBase):
-    """For one thread at a time."""
+    """A read-only file over range requests; for one thread at a time."""
 
     def __init__(self, get: Callable[[int, int], bytes], size: int, first: bytes = b"") -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Parts of a blob on their way into a bucket."""
+"""Parts of a blob that is uploaded to a bucket."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from delta_log.stores.protocol import Blob
 
 
 class CountedParts:
-    """Parts on their way: how much there was, and what kept them from coming to their end."""
+    """Iterator over parts; records their total size, and the error if their source failed."""
 
     def __init__(self, parts: Iterable[Blob]) -> None:
         self._parts = parts

@@ -1,10 +1,10 @@
-"""A bucket as a store, by obstore: put-if-absent by a conditional PUT, and what is unknown is settled or said.
+"""A bucket as a store, by obstore: put-if-absent by a conditional PUT; an unknown outcome is settled or reported.
 
     an answer that is lost, late, or 5xx     put again: both tries together make at most one object
-    told that the name is taken after that   read it: it may be by our own first try
-    still unknown when patience ends         read it; where nothing is there yet, OutcomeUnknown: it may come late
+    the name is taken after that             read it: it may be from the first try
+    still unknown at the deadline            read it; if nothing is there yet, OutcomeUnknown: it may arrive late
 
-So whatever is created must have content that nobody else writes. A blob that is open and deleted is gone.
+So the content of a created blob must be unique to its writer. A blob that is deleted while open cannot be read on.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from delta_log.stores.object_reading import PIECE, RangedFile
 from delta_log.stores.object_writing import CountedParts
 from delta_log.stores.protocol import Blob, Entry
 
-#: How long a request is repeated whose outcome is not known.
+#: Deadline for retries of a request whose outcome is unknown.
 PATIENCE_S: Final = 30.0
-#: Larger blobs go up in parts of this size, so many at once.
+#: Larger blobs are uploaded in parts of this size, and this many at once.
 _PART: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 4
 _DELETED_AT_ONCE: Final = 500
 _AWAY_S: Final = 5.0
 _CLOCK_FOR_S: Final = 60.0
-#: It goes on while the machine sleeps, where there is such a clock.
+#: A clock that includes the time of a machine's sleep, if the system has one.
 _STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 T = TypeVar("T")
 _FAILURES: Final = (BaseError, OSError, ValueError)
 
 
 class ObjectStore:
-    """All below one URL. It may be used by many threads."""
+    """Store of everything below one URL; thread-safe."""
 
     def __init__(self, url: str, options: Mapping[str, str] | None = None, *, patience_s: float = PATIENCE_S) -> None:
         scheme, _, rest = url.partition("://")
         self.bucket = rest.partition("/")[0]
         self._location = Location(url.rstrip("/"), options)
         self._patience_s = patience_s
-        #: asks again by itself, for what goes up in parts
+        #: retries by itself; for uploads in parts
         self._store = connect(scheme, self._location, options or {}, retries=8, retry_s=patience_s)
         self._once = connect(scheme, self._location, options or {}, retries=0, retry_s=patience_s)
         self._clock_lock = threading.Lock()
@@ -95,7 +95,7 @@ class ObjectStore:
             obstore.put(self._store, path, _contiguous(data), chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
 
     def put_parts(self, path: str, parts: Iterable[Blob]) -> int:
-        """What is small goes up at once; else what is in memory is a few parts, however long it gets."""
+        """Upload a small blob at once, a larger one in parts, of which only a few are in memory."""
         source, held, size = iter(parts), list[bytes](), 0
         for part in source:
             held.append(bytes(memoryview(part)))
@@ -116,7 +116,7 @@ class ObjectStore:
             return self._ask(lambda: bytes(obstore.get(self._once, path).bytes()))
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Of a small one this is all; of a larger one each read asks for a range, of this very content."""
+        """Open a blob: a small one is read whole; a larger one by range requests, bound to this version of it."""
 
         def begin() -> tuple[Any, bytes]:
             found = obstore.get(self._once, path, options={"range": (0, PIECE)})
@@ -155,7 +155,7 @@ class ObjectStore:
         return sorted([*entries, *map(_entry, found["objects"])], key=lambda entry: entry.name)
 
     def settle(self, directory: str) -> None:
-        """What a store shows is durable."""
+        """Do nothing: objects that the store lists are durable."""
 
     def delete(self, path: str) -> None:
         self.delete_all([path])
@@ -165,14 +165,14 @@ class ObjectStore:
             self._delete(paths[at : at + _DELETED_AT_ONCE])
 
     def delete_directory(self, directory: str) -> None:
-        """Some at a time; of a table its checkpoints last, so that a death on the way leaves one that can be loaded."""
+        """Delete in batches; a table's checkpoints last, so that after a crash midway it can still be loaded."""
         with self._reading(directory):
             below = directory.rstrip("/") + "/"
             paths = self._ask(lambda: sorted(each["path"] for some in obstore.list(self._once, below) for each in some))
         self.delete_all(sorted(paths, key=_leaving))
 
     def now_ms(self) -> int:
-        """Asked for once a minute, and counted on from there; to the second, as that is what stores say."""
+        """The store's time, requested once a minute and extrapolated; in whole seconds, as stores report it."""
         with self._clock_lock:
             steady = time.clock_gettime(_STEADY)
             if self._clock is None or steady - self._clock[0] > _CLOCK_FOR_S:
@@ -196,7 +196,7 @@ class ObjectStore:
             self.delete(path)
 
     def _whose(self, path: str, blob: Blob, *, ours: bool) -> bool | None:
-        """Whether what is there is by an earlier try of ours; None where nothing is."""
+        """True if the object there is from an earlier try of this call; None if there is none."""
         try:
             return ours and self.read(path) == bytes(memoryview(blob))
         except FileNotFoundError:
@@ -219,7 +219,7 @@ class ObjectStore:
                     raise
 
     def _ask(self, request: Callable[[], T]) -> T:
-        """Again and again, of what may be done twice, until there is an answer or patience ends."""
+        """Retry an idempotent request until there is an answer or the deadline passes."""
         began = time.monotonic()
         last: Exception | None = None
         for _ in self._tries():
@@ -232,18 +232,18 @@ class ObjectStore:
         raise last or StorageRefused("a request", "there was no time for it")
 
     def _is_away(self, answer: Answer, began: float) -> bool:
-        """Whoever does not even take a connection for so long is not just busy."""
+        """True if the store has accepted no connection for so long that it is not just busy."""
         return answer is Answer.UNSENT and time.monotonic() - began > _AWAY_S
 
     def _tries(self) -> Iterator[int]:
-        """As long as patience lasts, with longer and longer pauses."""
+        """Count tries until the deadline, with growing pauses."""
         deadline = time.monotonic() + self._patience_s
         pause = FIRST_PAUSE_S
         number = 0
         while True:
             yield number
             number += 1
-            wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that two who collided do not again
+            wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that two colliding writers do not collide again
             if time.monotonic() + wait > deadline:
                 return
             time.sleep(wait)
@@ -278,7 +278,7 @@ class ObjectStore:
 
 
 def _leaving(path: str) -> tuple[bool, bool, str]:
-    """The order in which the parts of a table go."""
+    """Sort key for the order in which a table's files are deleted."""
     parent, _, name = path.rpartition("/")
     return parent.endswith("_delta_log"), "checkpoint" in name, path
 

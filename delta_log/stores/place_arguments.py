@@ -1,4 +1,4 @@
-"""The options of a command line that name a root, and what its store has to be told."""
+"""Command-line options for a root's location and its store options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HELP: Final = (
 def add_place(
     parser: argparse.ArgumentParser, environment: Mapping[str, str], *, default: str | None, text: str
 ) -> None:
-    """`--data` and `--store-option`; what the first comes to knows the second."""
+    """Add `--data` and `--store-option`; the resulting location includes the store options."""
     try:
         options = parse_options(environment.get(OPTIONS_VARIABLE, "").split(","))
     except ValueError as error:
@@ -36,7 +36,7 @@ class _Place(argparse.Action):
 
 
 class _StoreOption(argparse.Action):
-    """The first that is given takes the place of those of the environment."""
+    """Collects store options; the first one given replaces those of the environment."""
 
     def __call__(self, _: object, namespace: argparse.Namespace, values: Any, __: str | None = None) -> None:
         try:

@@ -1,7 +1,7 @@
-"""What the log asks of a place that keeps named blobs.
+"""The protocol of a store of named blobs.
 
-Paths are relative to the store, with `/` between their parts. A blob is whole or absent, never half there: what
-`create` and `put` accepted survives a power cut.
+Paths are relative to the store, with `/` between their parts. A blob is whole or absent, never partial: once `create`
+or `put` returned, it survives a power cut.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Blob = bytes | memoryview | pa.Buffer
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name of a listing. A directory has no size."""
+    """An entry of a listing. A directory has no size."""
 
     name: str
     size: int
@@ -26,54 +26,54 @@ class Entry:
 
 
 class Store(Protocol):
-    """A place for blobs.
+    """A store of blobs.
 
-    Errors: FileNotFoundError for what is not there, StorageRefused where surely nothing was stored, OutcomeUnknown
-    where that cannot be said.
+    Errors: FileNotFoundError for an absent blob, StorageRefused if certainly nothing was stored, OutcomeUnknown if
+    that is uncertain.
     """
 
     @property
     def location(self) -> str:
-        """How people and other readers of the tables name this place."""
+        """The store's location, as users and other readers of the tables write it."""
         ...
 
     def create(self, path: str, data: Blob) -> bool:
-        """Store under a name that must be free; False when it was taken, and then nothing is changed."""
+        """Store under a name that must be free; False if it is taken, and then nothing is changed."""
         ...
 
     def put(self, path: str, data: Blob) -> None:
-        """Store under a name, in place of what may be there."""
+        """Store under a name, replacing an existing blob."""
         ...
 
     def put_parts(self, path: str, parts: Iterable[Blob]) -> int:
-        """The same for what comes part by part and need not fit into memory; returns its bytes.
+        """Like `put`, for a blob in parts that need not fit into memory; returns its size.
 
-        Whatever keeps the parts from coming to their end keeps the blob from being stored.
+        If the parts' iterator fails, the blob is not stored.
         """
         ...
 
     def read(self, path: str) -> bytes: ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A blob for random reading."""
+        """Open a blob for random reading."""
         ...
 
     def stat(self, path: str) -> Entry | None: ...
 
     def list(self, directory: str) -> list[Entry]:
-        """The names right below a directory, sorted; none when it does not exist."""
+        """The entries directly below a directory, sorted; empty if it does not exist."""
         ...
 
     def settle(self, directory: str) -> None:
-        """Make durable the names right below a directory that somebody gave there and may have died before that."""
+        """Sync the names directly below a directory, as the process that made them may have died before its sync."""
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a blob; one that is gone already is no error."""
+        """Remove a blob; an absent one is no error."""
         ...
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        """The same for many."""
+        """Remove many blobs."""
         ...
 
     def delete_directory(self, directory: str) -> None:
@@ -81,5 +81,5 @@ class Store(Protocol):
         ...
 
     def now_ms(self) -> int:
-        """The store's own clock: what it would stamp a blob with that is written now."""
+        """The store's own clock: the time stamp of a blob written now."""
         ...

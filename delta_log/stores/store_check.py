@@ -1,7 +1,7 @@
-"""Whether a place keeps what a log rests on, tried there before anything depends on it.
+"""Checks that a store has the guarantees that a log relies on, by trying them before anything depends on it.
 
-Everything is tried on blobs of names that nobody else has, where what a crash leaves is cleared away; nothing stays
-behind, and whoever works there is not disturbed. It must not know what a root is.
+All trials use blobs with unique names, in a folder where remains of a crash are cleaned up; nothing stays behind, and
+running processes are not disturbed. It must not know what a root is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from delta_log.stores.local import STAGING
 
 __all__ = ["TRIAL_PREFIX", "Trial", "check_put_if_absent", "try_directory", "try_rights"]
 
-#: Folders in which somebody tries out a place that holds no root yet; a death may leave one there.
+#: Prefix of folders for trials where there is no root yet; a crash may leave one there.
 TRIAL_PREFIX: Final = ".lakelog-trial-"
 _RACERS: Final = 8
 _FAILURES: Final = (LakelogError, OSError)
@@ -32,17 +32,17 @@ _FAILURES: Final = (LakelogError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What was tried, and what was wrong with it."""
+    """A trial, and its failure if any."""
 
     what: str
     wrong: str | None = None
 
 
 def check_put_if_absent(store: Store) -> str | None:
-    """What is wrong with creations of a name that is taken; None where the store refuses them.
+    """Check that the store refuses to create a name that is taken; returns the failure, or None.
 
-    Without that one writer's commit takes the place of another's, and what that one acknowledged is lost: no log must
-    be opened in such a place. Errors of the store are told, too.
+    Otherwise one writer's commit would replace another's, whose acknowledged records would be lost: no log must be
+    opened in such a store. Errors of the store are returned, too.
     """
     with _probes(store) as name:
         try:
@@ -52,7 +52,7 @@ def check_put_if_absent(store: Store) -> str | None:
 
 
 def try_rights(store: Store) -> list[Trial]:
-    """What a log does with blobs; what cannot be tried because of something before it is left out."""
+    """Try a log's operations on blobs; if the first fails, the others are left out."""
     with _probes(store) as name:
         path = name()
         directory, _, leaf = path.rpartition("/")
@@ -79,7 +79,7 @@ def try_rights(store: Store) -> list[Trial]:
 
 
 def try_directory(directory: Path, disk: Disk | None = None) -> list[Trial]:
-    """The system calls that durability and the owner's lock rest on, in a directory that is there."""
+    """Try the system calls that durability and the owner's lock rely on, in an existing directory."""
     disk = disk or Disk()
     stem = directory / f"probe-{uuid.uuid4().hex}"
     one, two, three = (f"{stem}-{number}" for number in range(3))
@@ -131,7 +131,7 @@ def _try_at_once(store: Store, path: str) -> str | None:
 
 @contextmanager
 def _probes(store: Store) -> Generator[Callable[[], str]]:
-    """Names for blobs that are gone in the end."""
+    """Names for probe blobs, which are deleted at the end."""
     paths: list[str] = []
 
     def name() -> str:
@@ -154,7 +154,7 @@ def _try(what: str, step: Callable[[], object]) -> Trial:
     return Trial(what)
 
 
-def _demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - the condition is what this is about
+def _demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - the condition is the subject
     if not holds:
         raise OSError(otherwise)
 
@@ -177,7 +177,7 @@ def _link_in_vain(disk: Disk, source: str, target: str) -> None:
 
 
 def _lock_twice(disk: Disk, path: str) -> None:
-    """The second of two locks must be refused, or two servers would own a root."""
+    """Check that the second of two locks is refused; otherwise two servers could own a root."""
     fds = [disk.open(path, os.O_RDWR), disk.open(path, os.O_RDWR)]
     try:
         fcntl.flock(fds[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
