@@ -1,1 +1,1 @@
-"""What the log asks of the operating system: system calls, the clock, the interpreter lock, room on the disk."""
+"""Access to the operating system: system calls, the clock, the GIL, free space on the disk."""

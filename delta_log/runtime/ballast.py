@@ -1,9 +1,9 @@
-"""The ballast of a directory: files that hold room and nothing else, to be given back on a full disk.
+"""The ballast of a directory: files that only reserve space, to be given back on a full disk.
 
     journal/ballast-<n>     a slice; its blocks are allocated, never a hole
 
-It knows files; it must not know when one is to be made or given back. Nothing rests on what is in them, so a death at
-any step leaves nothing to mend: what is there is counted by its sizes.
+It knows files; it must not know when one is to be made or given back. Their content is irrelevant, so a crash at any
+step leaves nothing to repair: the ballast is counted by the sizes of its files.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from delta_log.runtime.fullness import SLICES, slice_of
 from delta_log.runtime.syscalls import Disk, Probe, make_directories, no_probe
 
 NAME: Final = "ballast-"
-#: What `st_blocks` counts in.
+#: Unit of `st_blocks`.
 _SECTOR: Final = 512
 
 
 class Ballast:
-    """For one thread at a time."""
+    """The ballast files of a directory; for one thread at a time."""
 
     def __init__(self, directory: Path, *, disk: Disk | None = None, probe: Probe = no_probe) -> None:
         self._directory = directory
@@ -31,18 +31,18 @@ class Ballast:
 
     @property
     def held(self) -> int:
-        """How much room it holds now."""
+        """Bytes that the ballast holds now."""
         return sum(self._sizes().values())
 
     def drop_holes(self) -> None:
-        """A copy of a root may have left the zeros out: such a file holds no room."""
+        """Delete sparse ballast files, which hold no space: copying a root may have made them so."""
         for path in self._sizes():
             found = os.stat(path)
             if found.st_blocks * _SECTOR < found.st_size // 2:
                 self._disk.unlink(path)
 
     def give_back(self, size: int) -> int:
-        """Let go of at least so many bytes, the last files first; returns how many it were."""
+        """Free at least `size` bytes, the last files first; returns the bytes freed."""
         given = 0
         for path, held in sorted(self._sizes().items(), reverse=True):
             if given >= size:
@@ -53,7 +53,7 @@ class Ballast:
         return given
 
     def fill(self, size: int) -> None:
-        """Have so many bytes, in equal files; OSError where there is no room for them, and nothing was made then."""
+        """Bring the ballast to `size` bytes, in equal files; OSError if there is no space, and then none is added."""
         make_directories(self._disk, self._directory)
         wanted = {str(self._directory / f"{NAME}{index}"): slice_of(size) for index in range(SLICES if size else 0)}
         sizes = self._sizes()

@@ -1,4 +1,4 @@
-"""The wall clock, which nothing else reads."""
+"""The wall clock; no other module reads it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whether a log's disk has room: asked by all that writes, told by all that is refused, and looked after by one thread.
+"""Free space of a log's disk: checked before writes, updated by refused writes, and maintained by one thread.
 
-What is decided is in `fullness`; here it is done. Where there is no directory there is room.
+`fullness` decides; this module acts. A root without a directory always has space.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _log = logging.getLogger(__name__)
 
 
 class DiskRoom:
-    """One for each root. `full` says that no records are taken; what makes room always may go on.
+    """Disk state of one root. While `full`, no records are accepted; operations that free space may continue.
 
-    Where it is `sealed` nothing at all is written: its owner could not say yet that it is one.
+    While `sealed`, nothing at all is written: the owner could not write its epoch file yet.
     """
 
     def __init__(self) -> None:
         self.full = False
         self.sealed = False
-        #: how much the ballast is to have, and has
+        #: target size of the ballast, and its actual size
         self.size = 0
         self.held = 0
         self.wake = threading.Event()
@@ -43,23 +43,23 @@ class DiskRoom:
         return _WHY if self.full else None
 
     def check_records(self, what: str = "the request") -> None:
-        """DiskFull where nothing may be stored that does not make room."""
+        """Raise DiskFull if only operations that free space may write."""
         if self.full:
             raise DiskFull(what, _WHY, by="")
 
     def check_small(self, what: str, size: int = 0) -> None:
-        """DiskFull where `size` bytes more would leave too little of the reserve to what makes room."""
+        """Raise DiskFull if `size` more bytes would leave too little reserve for operations that free space."""
         if self.sealed or (self.full and not leaves_enough(self._reserve, size, self.size)):
             raise DiskFull(what, _WHY, by="")
 
     def bound_small(self, limit: int) -> int:
-        """How much of `limit` may be written at once: on a full disk a large piece would wait for ever."""
+        """The part of `limit` that may be written at once: on a full disk a larger write would wait for ever."""
         if not self.full or not self.size:
             return limit
         return min(limit, max(0, self._reserve - self.size // 2))
 
     def check_open(self, what: str) -> None:
-        """DiskFull where nothing may be written."""
+        """Raise DiskFull if nothing may be written."""
         if self.sealed:
             raise DiskFull(what, _WHY, by="")
 
@@ -70,7 +70,7 @@ class DiskRoom:
         self.sealed = False
 
     def refused(self, error: OSError) -> None:
-        """A write found no room, if that is what the error says."""
+        """Record a write refused for lack of space; other errors are ignored."""
         if not is_full(error):
             return
         with self._lock:
@@ -80,14 +80,14 @@ class DiskRoom:
         self.wake.set()
 
     def take_refusals(self) -> tuple[int, bool]:
-        """How many there were since it was asked last, and whether a quota was among the reasons."""
+        """Number of refusals since the last call, and whether a quota caused any of them."""
         with self._lock:
             taken = self._refused, self._by_quota
             self._refused, self._by_quota = 0, False
         return taken
 
     def publish(self, known: Fullness, look: Look, size: int) -> None:
-        """What holds after a look, unless a write was refused meanwhile."""
+        """Publish the state after a look; it stays full if a write was refused meanwhile."""
         with self._lock:
             self.size, self.held = size, look.held
             self._reserve = reserve_of(known, look)
@@ -112,7 +112,7 @@ class BallastThread:
         self._free_bytes = free_bytes
         self._give_back_more = give_back_more
         self._known = Fullness()
-        #: what a start had no room for
+        #: the write for which a start had no space
         self.claim: Callable[[], None] | None = None
         self._stopping = False
         self._looking = threading.Lock()
@@ -128,12 +128,12 @@ class BallastThread:
             self._thread.join()
 
     def give_slice(self) -> bool:
-        """At once, to what makes room and found none; False where nothing is left."""
+        """Give back a slice at once, for an operation that frees space; False if none is left."""
         with self._looking:
             return self._room.full and self._ballast.give_back(1) > 0
 
     def look(self, *, may_fill: bool = True) -> None:
-        """One look, and what follows from it."""
+        """Look at the disk once, and act on it."""
         with self._looking:
             self._look(may_fill=may_fill)
 

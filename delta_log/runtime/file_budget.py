@@ -1,16 +1,16 @@
-"""When a table is due. Pure: times in, times out."""
+"""Decides when a table commit is due. Pure: times in, times out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-#: `wait=table` brings a commit forward, but not closer than this to the one before.
+#: `wait=table` brings a commit forward, but not closer than this to the previous one.
 SOONEST_S: Final = 0.1
 
 
 def due_at(now: float, last_commit: float, *, interval: float, waiting: int, commit_bytes: int, wanted: bool) -> float:
-    """At once for a table that was idle or has much waiting; else an interval after its last commit."""
+    """The time of a table's next commit: now if it was idle or has much pending, else an interval after the last."""
     if waiting >= commit_bytes:
         return now
     return max(now, last_commit + (min(SOONEST_S, interval) if wanted else interval))
@@ -18,9 +18,9 @@ def due_at(now: float, last_commit: float, *, interval: float, waiting: int, com
 
 @dataclass(slots=True)
 class FileBudget:
-    """A bucket of files that may be written, filled at `rate` a second.
+    """A token bucket for files to be written, filled at `rate` a second.
 
-    When very many topics are busy their intervals stretch, instead of the disk and every reader's listing.
+    With very many busy topics, their commit intervals grow, instead of the load on the disk and readers' listings.
     """
 
     rate: float
@@ -32,11 +32,11 @@ class FileBudget:
         self.tokens -= files
 
     def free_at(self, now: float) -> float:
-        """When the next commit may begin: a debt is waited for."""
+        """The time at which the next commit may begin, after any debt is refilled."""
         self._fill(now)
         return now if self.tokens >= 0 else self.at - self.tokens / self.rate
 
     def _fill(self, now: float) -> None:
-        """A time from before the last one fills nothing, and does not let the time since count twice."""
+        """Add tokens for the time passed; an earlier time than the last adds none, and no time counts twice."""
         self.tokens = min(self.rate, self.tokens + max(0.0, now - self.at) * self.rate)
         self.at = max(self.at, now)

@@ -1,6 +1,6 @@
 """Modes of the files of a root: its owner writes, the owner's group reads, other users do neither.
 
-A root is made so; one that exists keeps the modes that it has, and what is wider is said. It must not change a mode.
+A root is created with these; an existing one keeps its modes, and wider ones are reported. It must not change a mode.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Final
 
 __all__ = ["DIRECTORY_MODE", "FILE_MODE", "PRIVATE_MODE", "find_wider"]
 
-#: A umask that is stricter takes its part away.
+#: A stricter umask narrows these.
 DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
-#: Of what the owner alone ever needs.
+#: For files that only the owner needs.
 PRIVATE_MODE: Final = 0o600
-#: Others could replace what is in these, though they cannot come by the root's own door.
+#: Entries whose content other users could replace, even without write access to the root directory itself.
 _INSIDE: Final = ("lakelog.json", "journal", "topics", "writers")
 _WRITING_GROUP: Final = 0o020
 
 
 def find_wider(location: str) -> str | None:
-    """What is wider than a root is made, and what to do about it; None where nothing is, and for a bucket."""
+    """Describe a mode wider than that of a new root, with the remedy; None if there is none, and for a bucket."""
     if "://" in location:
         return None
     root = Path(location).absolute()
@@ -34,7 +34,7 @@ def find_wider(location: str) -> str | None:
 
 
 def _wider(root: Path) -> Iterator[tuple[Path, int]]:
-    """A user who may not pass the root's own folder reaches nothing below it, whatever modes there are."""
+    """Paths with wider modes. Other users may not enter the root, so below it only group write access counts."""
     with suppress(OSError):
         mode = _mode_of(root)
         if mode & ~DIRECTORY_MODE & 0o777:

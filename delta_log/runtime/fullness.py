@@ -1,14 +1,14 @@
-"""When a disk counts as full, and what becomes of the ballast then. Pure.
+"""Decides when a disk counts as full, and the use of the ballast then. Pure.
 
-    full      when a write found no room, or when less is free than a slice of the ballast
+    full      when a write found no space, or when less is free than a slice of the ballast
     then      half of the ballast is given back at once, of the other half a slice whenever less than one is free
     no more   when the ballast could be made whole again and twice a slice is free besides
 
-So nothing flaps: an eighth of the ballast makes a disk count as full, the whole of it and more ends that. Where a quota
-is exhausted nothing tells how much is free: then it is tried, now and then, to make the ballast.
+So the state does not flap: below an eighth of the ballast a disk counts as full, the whole of it and more ends that.
+With an exhausted quota the free space is unknown: then making the ballast is tried from time to time.
 
-`reserve` is what is free and what the ballast can still give. Tables and offsets may use it down to half of the
-ballast; the rest is for what makes room, and for starts. It knows numbers; it must not know where they come from.
+`reserve` is the free space plus the rest of the ballast. Tables and offsets may use it down to half of the ballast;
+the rest is for operations that free space, and for starts. It knows numbers; it must not know where they come from.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 SLICES: Final = 8
-#: The ballast takes no more of a file system than one part in so many.
+#: The ballast takes at most this fraction (1/SHARE) of a file system.
 SHARE: Final = 32
 _BLOCK: Final = 4096
-#: What must be free for a disk not to be full where there is no ballast to tell.
+#: Free bytes required for a disk not to be full, if there is no ballast.
 _ROOM: Final = 1024 * 1024
-#: So long no write may have been refused, before a disk counts as full no more.
+#: Time without a refused write before a disk stops counting as full.
 _QUIET_S: Final = 2.0
 _TRIED_EVERY_S: Final = 3.0
 
 
 class Look(NamedTuple):
-    """What there is at one moment. `held` is what the ballast takes, `refused` how many writes found no room since."""
+    """The disk at one moment. `held`: bytes of the ballast; `refused`: writes refused since the last look."""
 
     now: float
     free: int
@@ -37,7 +37,7 @@ class Look(NamedTuple):
 
 
 class Fullness(NamedTuple):
-    """What is known from earlier looks."""
+    """State from earlier looks."""
 
     full: bool = False
     by_quota: bool = False
@@ -46,7 +46,7 @@ class Fullness(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What to do now: give so much of the ballast back, or try to make it whole. `after` holds once that is done."""
+    """The next step: give bytes of the ballast back, or try to make it whole. `after`: the state once that is done."""
 
     after: Fullness
     give_back: int = 0
@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
 
 def ballast_size(wanted: int, total: int) -> int:
-    """How large the ballast is on a file system of `total` bytes: whole slices of whole blocks."""
+    """Size of the ballast on a file system of `total` bytes: whole slices of whole blocks."""
     return min(wanted, total // SHARE) // (SLICES * _BLOCK) * (SLICES * _BLOCK)
 
 
@@ -63,7 +63,7 @@ def slice_of(size: int) -> int:
 
 
 def decide_step(known: Fullness, look: Look, size: int) -> Step:
-    """What to do about a ballast that is to have `size` bytes."""
+    """Decide the next step for a ballast with a target of `size` bytes."""
     if not known.full and not look.refused and look.free >= slice_of(size):
         return _tend(known, look, size)
     by_quota = look.by_quota or (known.full and known.by_quota)
@@ -79,22 +79,22 @@ def decide_step(known: Fullness, look: Look, size: int) -> Step:
 
 
 def settle_fill(known: Fullness, now: float, *, whole: bool) -> Fullness:
-    """What is known once it was tried to make the ballast whole."""
+    """The state after an attempt to make the ballast whole."""
     return Fullness() if whole else known._replace(tried_at=now)
 
 
 def reserve_of(known: Fullness, look: Look) -> int:
-    """What can still be had: what is free, as far as that is known, and the ballast."""
+    """Bytes still available: the free ones, as far as known, and the ballast."""
     return look.held + (0 if known.by_quota else look.free)
 
 
 def leaves_enough(reserve: int, wanted: int, size: int) -> bool:
-    """Whether what does not make room may take `wanted` bytes of the reserve."""
+    """True if an operation that frees no space may take `wanted` bytes of the reserve."""
     return not size or reserve - wanted >= size // 2
 
 
 def _tend(known: Fullness, look: Look, size: int) -> Step:
-    """There is room: have the ballast as large as it should be."""
+    """Bring the ballast to its target size while there is space."""
     if look.held > size:
         return Step(known, give_back=look.held - size)
     missing = size - look.held

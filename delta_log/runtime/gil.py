@@ -1,9 +1,9 @@
-"""How work in the background leaves the interpreter to those who wait for an answer.
+"""Yields the GIL during long background work so that requests are not delayed.
 
-One thread at a time runs Python. Whoever comes back from a sync while another one computes has to wait until that one
-lets go of the interpreter: between two calls of a library it does so for microseconds, too short to be taken, and only
-after five milliseconds because it is asked to, which is ten times an append. So long work is cut into pieces, with a
-sleep between them. It knows time; it must not know what the work is.
+One thread at a time runs Python. A thread that returns from a sync while another one computes has to wait for the GIL:
+between two library calls that one releases it for microseconds, too short to acquire it, and on request only after
+five milliseconds, which is ten times an append. So long work is cut into pieces, with a sleep between them. It knows
+time; it must not know what the work is.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-#: Worked at a stretch, or as long as one piece takes.
+#: Time of work without a pause, or that of one piece if longer.
 _STRETCH_S: Final = 0.00025
-#: Long enough for whoever waits to wake up and take the interpreter.
+#: Long enough for a waiting thread to wake up and acquire the GIL.
 _PAUSE_S: Final = 0.0001
-#: After so long a thread that computes at a stretch lets go of the interpreter when another wants it.
+#: Switch interval during `short_turns`: then a computing thread releases the GIL if another wants it.
 _TURN_S: Final = 0.0005
-#: It is kept in whole microseconds, and cut: so that it comes back as it was.
+#: Python truncates the interval to whole microseconds; adding this restores the exact value.
 _HALF_A_TICK_S: Final = 0.0000005
 _turns: Final = threading.Lock()
-#: Who computes at a stretch, with how often to let go when nobody does.
+#: An entry for each thread in `short_turns`: the switch interval to restore after the last one.
 _computing: Final[list[float]] = []
 
 
 def yield_gil(pieces: Iterable[T]) -> Iterator[T]:
-    """The same pieces; after each that ends a stretch of work others have a moment to go on."""
+    """Iterate over the pieces, with a short pause for other threads after each stretch of work."""
     began = time.perf_counter()
     for piece in pieces:
         yield piece
@@ -42,7 +42,7 @@ def yield_gil(pieces: Iterable[T]) -> Iterator[T]:
 
 @contextmanager
 def short_turns() -> Generator[None]:
-    """While it lasts this thread computes what cannot be cut into pieces: others need not wait for long."""
+    """Shorten the switch interval while this thread computes something that cannot be cut into pieces."""
     with _turns:
         _computing.append(_computing[-1] if _computing else sys.getswitchinterval())
         sys.setswitchinterval(min(_TURN_S, _computing[-1]) + _HALF_A_TICK_S)

@@ -1,7 +1,7 @@
-"""What a running log measures of itself: plain numbers that are added to in passing, and frozen copies of them.
+"""Meters of a running log: plain counters that are updated cheaply, and frozen copies of them.
 
-Whoever adds is one thread at a time, or holds the meter's lock; whoever reads may see one sum a little older than
-another. Knows numbers; must not know where they come from or who shows them.
+Updates come from one thread at a time, or hold the meter's lock; a reader may see one sum a little older than another.
+Knows numbers; must not know where they come from or where they are shown.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Final, Literal
 Job = Literal["upkeep", "fold", "checkpoint", "cleanup", "retention"]
 JOBS: Final[tuple[Job, ...]] = ("upkeep", "fold", "checkpoint", "cleanup", "retention")
 
-#: How a transaction ends.
+#: Outcomes of a transaction.
 OUTCOMES: Final = ("committed", "aborted", "fenced", "timed_out")
 
-#: From a sync that a cache answers to one that a sick disk keeps for seconds.
+#: From a sync answered by a cache to one that takes seconds on a failing disk.
 SYNC_BOUNDS_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 COMMIT_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 GROUP_BOUNDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0)
@@ -28,7 +28,7 @@ GROUP_BOUNDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How values were spread: `counts[i]` of them are above `bounds[i - 1]` and not above `bounds[i]`."""
+    """Distribution of values: `counts[i]` of them are above `bounds[i - 1]` and not above `bounds[i]`."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -40,7 +40,7 @@ class Distribution:
 
 
 class Histogram:
-    """A distribution in the making. Where a call costs too much, `add` may be written out."""
+    """A distribution that is being collected. Where a call costs too much, `add` may be inlined."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -59,7 +59,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class JobStatistics:
-    """The runs of one kind of upkeep since the start. Times are None before the first of them."""
+    """The runs of one kind of maintenance job since the start. Times are None before the first run."""
 
     job: Job
     succeeded: int = 0
@@ -71,7 +71,7 @@ class JobStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatistics:
-    """One table that is in use. `lag_s` is the age of its oldest acknowledged record that is not in it yet."""
+    """Statistics of an open table. `lag_s` is the age of its oldest acknowledged record that is not in it yet."""
 
     topic: str
     partitions: int
@@ -84,7 +84,7 @@ class TopicStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TransactionStatistics:
-    """Of transactions: `held_bytes` lie in memory and in files; `ended` counts them by how they did."""
+    """Statistics of transactions: `held_bytes` are in memory and in files; `ended` counts them by outcome."""
 
     open: int = 0
     held_bytes: int = 0
@@ -94,7 +94,7 @@ class TransactionStatistics:
 
 @dataclass(frozen=True, slots=True)
 class LogStatistics:
-    """A log at one moment. `refuses` says why nothing can be written; `closed` has the topics that are, and why."""
+    """A log at one moment. `refuses`: why nothing can be written; `closed`: the closed topics, with reasons."""
 
     epoch: int
     refuses: str | None
@@ -118,7 +118,7 @@ class LogStatistics:
 
 
 class JournalMeter:
-    """Of the one thread that writes the journal."""
+    """Meter of the one thread that writes the journal."""
 
     __slots__ = ("_failed_at", "_failing", "failures", "requests", "seconds")
 
@@ -139,16 +139,16 @@ class JournalMeter:
         self.failures += 1
 
     def failing(self, now: float, *, within_s: float, since: float = float("-inf")) -> str | None:
-        """Why the newest write failed, for a while: only another one tells whether it works again.
+        """Why the newest write failed, for a limited time: only another write shows whether it works again.
 
-        What failed before `since` was made good then.
+        Failures before `since` were repaired at that time.
         """
         why, at = self._failing, self._failed_at
         return why if why is not None and now - at < within_s and at >= since else None
 
 
 class CommitMeter:
-    """Of all threads that commit tables."""
+    """Meter of all threads that commit tables."""
 
     __slots__ = ("_lock", "failures", "seconds")
 
@@ -171,7 +171,7 @@ class CommitMeter:
 
 
 class Run:
-    """One run of a job under way; who swallows an error says that it failed."""
+    """A running job; code that swallows an error sets `failed`."""
 
     __slots__ = ("failed",)
 
@@ -180,7 +180,7 @@ class Run:
 
 
 class JobMeter:
-    """Of all threads that do upkeep."""
+    """Meter of all threads that run maintenance jobs."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms

@@ -1,7 +1,7 @@
-"""The few system calls that durability rests on.
+"""The few system calls that durability relies on.
 
-Everything that must survive a power cut goes through a `Disk`, so that a test can put one in its place that
-remembers what was synced and loses the rest. `at` is told the name of each step that a crash could fall on.
+All data that must survive a power cut is written through a `Disk`, so that a test can replace it by one that
+remembers synced data and loses the rest. A `Probe` is called with the name of each step at which a crash could occur.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from delta_log.runtime.file_modes import DIRECTORY_MODE, FILE_MODE
 
 Probe = Callable[[str], None]
 
-#: Half of what the system takes in one call.
+#: Half of the number of parts that the system accepts in one call.
 _MOST_PARTS: Final = 512
-#: What `st_blocks` counts in.
+#: Unit of `st_blocks`.
 _SECTOR: Final = 512
 _PART: Final = 1024 * 1024
-#: By these a system says that it cannot reserve blocks, not that there are none.
+#: Errors that mean that the system cannot reserve blocks, not that there are none.
 _CANNOT_RESERVE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.ENODEV})
 
 
 def no_probe(_step: str) -> None:
-    """Nobody watches the steps."""
+    """Do nothing: the default probe."""
 
 
 class Disk:
-    """The real one."""
+    """The real disk."""
 
     def open(self, path: str, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
@@ -39,7 +39,7 @@ class Disk:
         os.close(fd)
 
     def write(self, fd: int, data: bytes | memoryview, position: int) -> None:
-        """Write all of it: a short write is continued, not forgotten."""
+        """Write all data: a short write is continued."""
         view = memoryview(data)
         while view:
             done = os.pwrite(fd, view, position)
@@ -47,7 +47,7 @@ class Disk:
             view = view[done:]
 
     def write_all(self, fd: int, parts: Sequence[bytes | memoryview], position: int) -> None:
-        """Write the parts one behind the other with as few calls as the system allows."""
+        """Write the parts in sequence, with as few calls as the system allows."""
         for first in range(0, len(parts), _MOST_PARTS):
             some = parts[first : first + _MOST_PARTS]
             total = sum(map(len, some))
@@ -62,7 +62,7 @@ class Disk:
         os.fsync(fd)
 
     def allocate(self, fd: int, length: int) -> None:
-        """Have blocks for so many bytes. Random ones are written where the system reserves none, or keeps no zeros."""
+        """Allocate `length` bytes; random bytes are written if the system reserves no blocks, or stores no zeros."""
         reserve = getattr(os, "posix_fallocate", None)
         if reserve is not None:
             try:
@@ -78,7 +78,7 @@ class Disk:
             self.write(fd, os.urandom(min(_PART, length - position)), position)
 
     def free_bytes(self, path: str) -> tuple[int, int]:
-        """What is free for this process on the file system of `path`, and how much that holds in all."""
+        """Free bytes for this process on the file system of `path`, and its total size."""
         found = os.statvfs(path)
         free = found.f_bfree if os.geteuid() == 0 else found.f_bavail
         return free * found.f_frsize, found.f_blocks * found.f_frsize
@@ -110,7 +110,7 @@ class Disk:
 
 
 def make_directories(disk: Disk, path: Path) -> None:
-    """Make `path` and its missing parents; a new entry is synced in the directory that holds it."""
+    """Make `path` and its missing parents; each new entry is synced in its directory."""
     if path.is_dir():
         return
     make_directories(disk, path.parent)
