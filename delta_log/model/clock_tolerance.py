@@ -1,4 +1,4 @@
-"""Agreement of two clocks: age decides what is deleted, and a clock that is wrong would delete what is young. Pure."""
+"""Compares two clocks: deletion goes by age, and with a wrong clock it would delete young records. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CLOCK_TOLERANCE_MS: Final = 5 * 60 * 1000
 
 
 def check_clocks(host_ms: int, other_ms: int, whose: str = "the store's") -> None:
-    """Refuse where this host and another do not agree what time it is."""
+    """Refuse if this host's clock and another differ by more than the tolerance."""
     apart = abs(host_ms - other_ms)
     if apart > CLOCK_TOLERANCE_MS:
         raise StorageRefused(

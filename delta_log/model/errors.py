@@ -1,4 +1,4 @@
-"""Every way the log can say no, and what each means for the caller.
+"""The errors of the log, and the meaning of each for the caller.
 
     LakelogError
     ├── InvalidRequest            the request can never succeed as it is; nothing was stored
@@ -15,7 +15,7 @@
     │   ├── OffsetOutOfRange      knows the valid range
     │   ├── TransactionError      the state of a transaction
     │   │   ├── UnknownTransaction           there never was one
-    │   │   ├── TransactionFenced            somebody opened a later epoch of its transactional id
+    │   │   ├── TransactionFenced            a later epoch of its transactional id was opened
     │   │   ├── TransactionTimedOut
     │   │   ├── TransactionAborted           by its producer, or by a restart
     │   │   ├── TransactionDecided           it is committed, or about to be
@@ -31,20 +31,20 @@
     │       └── SequenceReused    the same sequence with other content
     ├── NotAvailable              not now; nothing was stored
     │   ├── Overloaded            bounds on what waits or is not yet in the tables
-    │   ├── TopicClosed           one topic is damaged or stuck; the others go on
+    │   ├── TopicClosed           one topic is damaged or stuck; the others work
     │   ├── RootInUse             another process owns the root
-    │   ├── NotOwner              we were replaced; this process must not write again
+    │   ├── NotOwner              another owner took over; this process must not write again
     │   ├── ReadOnly
     │   ├── Closed
-    │   ├── PredecessorFailed         upon something that was refused: to be decided anew
-    │   └── StorageRefused        the store said no before anything was stored
-    │       └── DiskFull          for want of room
+    │   ├── PredecessorFailed         it depended on a request that was refused; decide again
+    │   └── StorageRefused        the store refused before anything was stored
+    │       └── DiskFull          no space left
     ├── NotARoot                  the directory holds something else, or a format this version cannot read
-    ├── Corruption                stored bytes are not what was written: names the file
-    ├── PlanOutdated              a rewrite or removal met a table that changed under it; plan anew
+    ├── Corruption                stored bytes are not those that were written: names the file
+    ├── PlanOutdated              the table changed during a rewrite or removal; plan again
     └── OutcomeUnknown            it may or may not be stored; never retried blindly
 
-`outcome` is what a client may conclude: `not_attempted` means that nothing was stored and never will be.
+`outcome` is the conclusion for a client: `not_attempted` means that nothing was stored and never will be.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class InvalidConfig(InvalidRequest):
 
 
 class InvalidRecord(InvalidRequest):
-    """One bad record refuses its whole request; `index` is its place in it."""
+    """A bad record, which fails its whole request; `index` is its place in it."""
 
     code = "INVALID_RECORD"
 
@@ -118,7 +118,7 @@ class InvalidPartitions(InvalidRequest):
 
 
 class TooManyPartitions(InvalidPartitions):
-    """`present` are those of all topics, where `setting` is a limit on all."""
+    """A limit on partitions is exceeded. `present`: the number in all topics, if `setting` is a limit on all."""
 
     code = "POLICY_VIOLATION"
 
@@ -195,7 +195,7 @@ class StaleProducerEpoch(ProducerError):
 
 
 class ProducerEpochTooHigh(ProducerError):
-    """`current` is −1 where nothing is known of the producer."""
+    """An epoch that was never assigned. `current` is −1 for an unknown producer."""
 
     code = "PRODUCER_EPOCH_TOO_HIGH"
 
@@ -348,7 +348,7 @@ class Closed(NotAvailable):
 
 
 class PredecessorFailed(NotAvailable):
-    """What it was decided upon was refused for reasons of its own. Nothing speaks against the same once more."""
+    """A request that this one depended on was refused, for reasons of its own. This one may be retried."""
 
     def __init__(self, why: object) -> None:
         self.why = why
@@ -364,16 +364,16 @@ class StorageRefused(NotAvailable):
 
 
 class DiskFull(StorageRefused):
-    """There is no room, or what is left is kept for what makes room."""
+    """The disk has no space left, or only the reserve for operations that free space."""
 
 
 def is_full(error: OSError, *, by_quota: bool = False) -> bool:
-    """Whether a system refused for want of room; `by_quota`: whether it was a quota that left none."""
+    """True if a system call failed for lack of space; with `by_quota`, only if a quota was exhausted."""
     return error.errno == errno.EDQUOT or (not by_quota and error.errno == errno.ENOSPC)
 
 
 def refusal_of(what: str, error: OSError) -> StorageRefused:
-    """What a system's error means where surely nothing was stored."""
+    """Convert a system error after which certainly nothing is stored."""
     return DiskFull(what, error) if is_full(error) else StorageRefused(what, error)
 
 

@@ -9,7 +9,7 @@ from delta_log.model.types import DataFile
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Neighbouring files of one partition, in offset order, that become one file with the same records."""
+    """Adjacent files of one partition, in offset order, to be merged into one file with the same records."""
 
     inputs: tuple[DataFile, ...]
 
@@ -35,7 +35,7 @@ class Bin:
 
     @property
     def modified_ms(self) -> int:
-        """What the merged file must carry: the commit time of its oldest content."""
+        """The time for the merged file: the commit time of its oldest content."""
         return min(file.modified_ms for file in self.inputs)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Offsets that were given up: a table says of itself which, so that nobody takes the hole for damage. Pure."""
+"""Offsets that were given up, kept in a table property, so that the gap is not mistaken for damage. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LOST: Final = "lakelog.lost.offsets"
 
 
 class LostRange(NamedTuple):
-    """All offsets from `first` to `last` of a partition; their records are gone for good."""
+    """The offsets from `first` to `last` of a partition; their records are lost for good."""
 
     partition: int
     first: int
@@ -25,7 +25,7 @@ class LostRange(NamedTuple):
 
 
 def read_lost(properties: Mapping[str, str]) -> list[LostRange]:
-    """What a table says was given up; a text that nobody of us wrote says nothing."""
+    """Read the lost ranges of a table; text in another format is ignored."""
     found: list[LostRange] = []
     for text in properties.get(LOST, "").split(","):
         partition, _, rest = text.partition(":")
@@ -36,7 +36,7 @@ def read_lost(properties: Mapping[str, str]) -> list[LostRange]:
 
 
 def write_lost(ranges: Iterable[LostRange]) -> str:
-    """Side by side and overlapping ones become one."""
+    """Format ranges; adjacent and overlapping ones are merged."""
     return ",".join(map(str, merge_ranges(ranges)))
 
 
@@ -52,7 +52,7 @@ def merge_ranges(ranges: Iterable[LostRange]) -> list[LostRange]:
 
 
 def subtract(wanted: LostRange, known: Sequence[LostRange]) -> list[LostRange]:
-    """What of a range is in none of the others."""
+    """The parts of a range that are in none of the others."""
     left: list[LostRange] = []
     at = wanted.first
     for one in merge_ranges(known):
@@ -65,5 +65,5 @@ def subtract(wanted: LostRange, known: Sequence[LostRange]) -> list[LostRange]:
 
 
 def count_within(ranges: Iterable[LostRange], partition: int, first: int, last: int) -> int:
-    """How many offsets from `first` to `last` were given up."""
+    """Number of offsets from `first` to `last` that were given up."""
     return sum(max(0, min(one.last, last) - max(one.first, first) + 1) for one in ranges if one.partition == partition)

@@ -1,7 +1,7 @@
 """Kafka's murmur2 for many keys at once.
 
-The C function hashes a key in a tenth of a microsecond but lets other threads in on each call, so with many threads a
-large request waited for its turn hundreds of times. Here a column of keys is hashed word by word across all of them.
+The C function hashes a key in a tenth of a microsecond but releases the GIL on each call, so with many threads a large
+request waited for the GIL hundreds of times. Here a column of keys is hashed word by word across all of them.
 Numbers are unsigned and 32 bits wide throughout, and wrap.
 """
 
@@ -16,9 +16,9 @@ import pyarrow as pa
 _SEED: Final = 0x9747B28C
 _M: Final = np.uint32(0x5BD1E995)
 _WORD: Final = 4
-#: What of the last, incomplete word belongs to the key, by how many bytes it has.
+#: Mask of the key's bytes in its last, incomplete word, by their number.
 _TAIL_MASK: Final = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
-#: Keys longer than this cost a pass over all of them for each of their words: the C function does them better.
+#: Longer keys would cost a pass over all keys for each of their words: the C function is faster for them.
 LONGEST: Final = 128
 
 Numbers = Any  # np.ndarray[Any, np.dtype[np.uint32]]: its stubs are no help where buffers are reinterpreted
@@ -32,7 +32,7 @@ def hash_keys(keys: Sequence[bytes]) -> Numbers:
 
 
 def hash_array(keys: pa.Array) -> Numbers:
-    """The same for a binary Arrow array without nulls; no key becomes a Python object."""
+    """Like `hash_keys`, for a binary Arrow array without nulls; no key becomes a Python object."""
     _, offsets, data = keys.buffers()
     ends = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     content = b"" if data is None else memoryview(data)[ends[0] : ends[-1]]

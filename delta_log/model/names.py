@@ -1,4 +1,4 @@
-"""What a topic or an id may be called.
+"""Rules for the names of topics and for ids.
 
 Knows the rules for names, and that two topics must differ after case folding and `.` → `_` (they are folders,
 and metric labels). Must not know which topics exist: comparing collision keys is the caller's.
@@ -28,17 +28,17 @@ def check_topic_name(name: str, *, internal: bool = False) -> None:
 
 
 def is_internal(name: str) -> bool:
-    """Whether it is the name of a table of the server's own."""
+    """True for the name of an internal table."""
     return name.startswith(_INTERNAL)
 
 
 def collision_key(name: str) -> str:
-    """Two topics with the same key cannot exist side by side."""
+    """The key by which names collide: two topics with the same key cannot coexist."""
     return name.casefold().replace(".", "_")
 
 
 def check_id(what: str, text: str) -> None:
-    """Refuse `text` as an id; `what` says whose ("group id", "member id") in the error."""
+    """Refuse `text` if it is no valid id; `what` names its kind ("group id", "member id") in the error."""
     rule = _broken_id_rule(text)
     if rule is not None:
         raise InvalidName(_shown(text), f"a {what} {rule}")
@@ -61,7 +61,7 @@ def _broken_topic_rule(name: str, *, internal: bool) -> str | None:
 
 def _broken_id_rule(text: str) -> str | None:
     if text.isascii() and text.isprintable() and 1 <= len(text) <= ID_BYTES_MAX:
-        return None  # nearly all, at a glance
+        return None  # fast path for nearly all
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -76,5 +76,5 @@ def _broken_id_rule(text: str) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """An error does not carry back a megabyte that somebody sent."""
+    """Shorten a name for an error message: a client may have sent a megabyte."""
     return text if len(text) <= ID_BYTES_MAX else text[:ID_BYTES_MAX] + "…"

@@ -1,10 +1,10 @@
-"""Which partition a record belongs to.
+"""Partitioners: assign a record to a partition.
 
-Knows the three hashes and what becomes of null keys. Must not know topics, or whether an explicit partition
-exists: the caller checks that. Its numbers are a promise: the same key stays in the same partition for ever,
-as long as the number of partitions stays, so the hashes are frozen by published test vectors.
+Knows the three hashes and the handling of null keys. Must not know topics, or whether an explicit partition exists:
+the caller checks that. Its results are stable: a key stays in the same partition for ever, as long as the number of
+partitions does not change, so the hashes are fixed by published test vectors.
 
-Keys are `bytes` objects; the empty key b"" is a key and is hashed, null is none.
+Keys are `bytes` objects; the empty key b"" is a key and is hashed, null is no key.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from murmurhash2 import murmurhash2
 from delta_log.model.murmur2 import LONGEST, Numbers, hash_array, hash_keys
 
 _KAFKA_SEED = 0x9747B28C
-#: From so many keys on, hashing them as a column is faster than one by one.
+#: From this number of keys on, hashing them as a column is faster than one by one.
 _COLUMN_FROM = 128
 
 
 def murmur2_partition(key: bytes, partitions: int) -> int:
-    """What Kafka's Java client answers: toPositive(murmur2(key)) % partitions."""
+    """The partition that Kafka's Java client assigns: toPositive(murmur2(key)) % partitions."""
     return _by_murmur2((key,), partitions)[0]
 
 
@@ -42,12 +42,12 @@ def _places(hashes: Numbers, partitions: int) -> Numbers:
 
 
 def _by_murmur3(keys: Sequence[bytes], partitions: int) -> list[int]:
-    """murmur3_32 with seed 0, taken as unsigned."""
+    """murmur3_32 with seed 0, as an unsigned number."""
     return [mmh3_32_uintdigest(key) % partitions for key in keys]
 
 
 def _by_md5(keys: Sequence[bytes], partitions: int) -> list[int]:
-    """The digest as one big-endian unsigned number."""
+    """The MD5 digest, as one big-endian unsigned number."""
     number = int.from_bytes
     return [number(md5(key, usedforsecurity=False).digest(), "big") % partitions for key in keys]
 
@@ -81,10 +81,10 @@ def assign_partitions(
     null_mode: str,
     explicit: Sequence[int | None] | None,
 ) -> tuple[list[int], int]:
-    """The partition of each record of one request, and by how much the topic's `first_null` moves on.
+    """The partition of each record of a request, and the advance of the topic's `first_null`.
 
-    An explicit partition goes before the key. The other null keys go to `first_null`, `first_null` + 1, … in
-    turn (round_robin, one place each) or all to `first_null` (sticky, one place for the request).
+    An explicit partition overrides the key. The other null keys are assigned to `first_null`, `first_null` + 1, …
+    in turn (round_robin, one step each) or all to `first_null` (sticky, one step for the request).
     """
     if explicit is None:
         return _assign_by_key(partitioner, keys, partitions, first_null, null_mode)
@@ -102,7 +102,7 @@ def assign_array(
     null_mode: str,
     explicit: Sequence[int | None] | None,
 ) -> tuple[Numbers, int]:
-    """The same for a binary Arrow array."""
+    """Like `assign_partitions`, for a binary Arrow array."""
     if explicit is None and partitions > 1:
         if partitioner == "murmur2" and _hashes_as_column(keys):
             return _places(hash_array(keys), partitions), 0

@@ -1,4 +1,4 @@
-"""How a message shows what it was given: as JSON or text has it, not as Python does, on one line and bounded. Pure."""
+"""Formats values for messages: as JSON or text, not as Python shows them, on one line and bounded. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final, cast
 
 _MOST: Final = 100
 _MOST_MESSAGE: Final = 2_000
-#: Python writes no longer whole numbers than 4,300 digits.
+#: Python formats no integers of more than 4,300 digits.
 _MOST_BITS: Final = 10_000
 _IN_JSON: Final = (Mapping, list, tuple, bool, int, float)
 
 
 def quoted(value: object, most: int = _MOST) -> str:
-    """A value that somebody sent. Text stands in quotes; of bytes the text is shown that they would be."""
+    """Format a client's value. Text is quoted; bytes are shown as the text that they encode in Latin-1."""
     if isinstance(value, Enum):
         value = cast("object", value.value)
     if isinstance(value, bytes):
@@ -26,14 +26,14 @@ def quoted(value: object, most: int = _MOST) -> str:
 
 
 def tell(why: object) -> str:
-    """A reason: what an error says, or a text as it is."""
+    """Format a reason: an error's message, or a text unchanged."""
     if isinstance(why, BaseException):
         return str(why) or type(why).__name__
     return why if isinstance(why, str) else quoted(why)
 
 
 def tidy(message: str, most: int = _MOST_MESSAGE) -> str:
-    """A message on one line, without characters that a terminal or a log would obey, and not without end."""
+    """Put a message on one line, without control characters, and bound its length."""
     message = _cut(message, most)
     if message.isprintable():
         return message
@@ -56,7 +56,7 @@ def _as_json(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """Of what JSON does not have."""
+    """Format a value that JSON cannot represent."""
     if isinstance(value, bytes | Enum):
         return quoted(value)[1:-1]
     return f"of type {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""What a row looks like: in a topic's table, in its parquet files, and in the server's own tables."""
+"""Schemas of rows: in a topic's table, in its parquet files, and in the internal tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", HEADER))
 
-#: The columns of a topic's parquet files; `partition` is in the path, as Delta does it.
+#: The columns of a topic's parquet files; `partition` is in the path, as usual in Delta.
 FILE_SCHEMA: Final = pa.schema(
     [
         pa.field("offset", pa.int64()),
@@ -25,15 +25,15 @@ FILE_SCHEMA: Final = pa.schema(
     ]
 )
 
-#: Rows of a row group: what a small read of a large file must decode.
+#: Rows of a row group: the least that a small read of a large file must decode.
 ROW_GROUP: Final = 10_000
-#: Of large records fewer: so many bytes, as they are before they are compressed.
+#: Bytes of a row group before compression: with large records it has fewer rows.
 ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 
-#: What a reader of records is given.
+#: The columns that a reader of records gets.
 RECORD_COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 
-#: One row for each request of an idempotent producer; `commit_seq` is its place in the table, as an offset is.
+#: A row for each request of an idempotent producer; `commit_seq` is its place in the table, like an offset.
 PRODUCERS_SCHEMA: Final = pa.schema(
     [
         pa.field("commit_seq", pa.int64()),
@@ -95,12 +95,12 @@ def _delta_type(kind: pa.DataType) -> object:
 
 
 def arrow_schema(text: str) -> pa.Schema:
-    """The schema of a flat table that `delta_schema` wrote; LookupError where it is another."""
+    """Decode the schema of a flat table written by `delta_schema`; LookupError for any other."""
     kinds = {name: kind for kind, name in _PRIMITIVES.items()}
     fields = msgspec.json.decode(text)["fields"]
     return pa.schema([pa.field(field["name"], kinds[field["type"]], field["nullable"]) for field in fields])
 
 
 def integer(number: int) -> pa.Scalar:
-    """A number as Arrow's own. Of a plain one Arrow asks, at each call and at twenty times the price, for pandas."""
+    """An Arrow scalar. For a plain number Arrow would look for pandas on each call, at twenty times the cost."""
     return pa.scalar(number, pa.int64())

@@ -1,6 +1,7 @@
-"""How people and programs name a place, and what its store has to be told besides. Pure.
+"""Location of a root, as users and programs write it, with its store options. Pure.
 
-The name is text like any other; its options, secrets among them, go where it goes, to executors too, and are not shown.
+A location is plain text; its options, which may include secrets, stay attached to it, also when it is sent to Spark
+executors, and are not shown.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from typing import Final, Self
 
 __all__ = ["OBJECT_SCHEMES", "Location", "options_of", "parse_options", "show_options"]
 
-#: What a place on an object store begins with.
+#: URL schemes of object stores.
 OBJECT_SCHEMES: Final = ("s3", "gs", "az")
 
 
 class Location(str):
-    """A URL or a path that knows its options."""
+    """A URL or a path, with its store options."""
 
     __slots__ = ("options",)
 
@@ -30,12 +31,12 @@ class Location(str):
         return type(self), (str(self), self.options)
 
     def below(self, path: str) -> Self:
-        """What lies in it."""
+        """A location below this one, with the same options."""
         return type(self)(f"{self}/{path}", self.options)
 
 
 def parse_options(texts: Iterable[str]) -> dict[str, str]:
-    """Each as KEY=VALUE; empty ones count for nothing. ValueError tells no value, as it may be a secret."""
+    """Parse texts KEY=VALUE; empty ones are skipped. ValueError shows no value, as it may be a secret."""
     found: dict[str, str] = {}
     for text in filter(None, map(str.strip, texts)):
         key, _, value = text.partition("=")
@@ -46,10 +47,10 @@ def parse_options(texts: Iterable[str]) -> dict[str, str]:
 
 
 def show_options(options: Mapping[str, str]) -> str:
-    """As `parse_options` takes them from a variable, with commas between; none of them may have one inside."""
+    """Format options for an environment variable, separated by commas; none of them may contain a comma."""
     return ",".join(f"{key}={value}" for key, value in options.items())
 
 
 def options_of(place: object) -> dict[str, str]:
-    """None where it is text alone."""
+    """The options of a location; empty for plain text."""
     return dict(place.options) if isinstance(place, Location) else {}

@@ -1,7 +1,7 @@
-"""The configuration of one topic: what is set on it, over the server's defaults, over the built-in ones.
+"""The configuration of one topic: its own settings, over the server's defaults, over the built-in ones.
 
 Knows how a setting is resolved, described, altered and stored among the properties of the topic's table. Must
-not know who acts on it, or when.
+not know where a setting is used, or when.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["SETTINGS", "Described", "ParquetCodec", "Setting", "Source", "TopicC
 
 
 class ParquetCodec(NamedTuple):
-    """As pyarrow names it; level None is the codec's own default."""
+    """A codec under pyarrow's name; level None is the codec's own default."""
 
     name: str = "zstd"
     level: int | None = 1
 
 
 class Described(NamedTuple):
-    """`synonyms` are all values that the setting has, with their sources, the one in force first."""
+    """Description of a setting. `synonyms`: its values in all layers, with their sources, the one in force first."""
 
     name: str
     value: str
@@ -49,7 +49,7 @@ class _In(Generic[V]):
 
 
 def _or_never(value: int) -> int | None:
-    """-1 is no limit."""
+    """Convert -1, no limit, to None."""
     return None if value == -1 else value
 
 
@@ -65,9 +65,9 @@ _CODECS: Mapping[str, ParquetCodec] = {
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """Made by `of` from what a user says, by `from_properties` from what is stored; equal if its layers are.
+    """Settings of a topic, made by `of` from user input, by `from_properties` from a table; equal if its layers are.
 
-    `retention_ms` and `retention_bytes` are None where Kafka says -1: for ever, without limit.
+    `retention_ms` and `retention_bytes` are None for Kafka's -1: for ever, without limit.
     """
 
     explicit: Values = ()
@@ -104,7 +104,7 @@ class TopicConfig:
 
     @classmethod
     def of(cls, values: Mapping[str, object], *, server_defaults: Mapping[str, object] | None = None) -> TopicConfig:
-        """Both layers under Kafka's names; raises InvalidConfig for the first thing that cannot be used."""
+        """Create from both layers, under Kafka's names; InvalidConfig for the first unusable setting."""
         config = cls(_parse(values.items()), _parse((server_defaults or {}).items()))
         config.check()
         return config
@@ -113,19 +113,19 @@ class TopicConfig:
     def from_properties(
         cls, properties: Mapping[str, str], *, server_defaults: Mapping[str, object] | None = None
     ) -> TopicConfig:
-        """From the properties of a table; those that are no topic settings are left alone.
+        """Create from the properties of a table; properties that are no topic settings are ignored.
 
-        Settings are not compared with each other here: a new default of the server must not close a topic.
+        Contradictions are not checked here: a new default of the server must not close a topic.
         """
         stored = [(s.name, properties[s.property_name]) for s in SETTINGS if s.property_name in properties]
         return cls(_parse(stored), _parse((server_defaults or {}).items()))
 
     def to_properties(self) -> dict[str, str]:
-        """What is set on the topic itself, as table properties."""
+        """The topic's own settings, as table properties."""
         return {find_setting(name).property_name: _text(value) for name, value in self.explicit}
 
     def alter(self, changes: Mapping[str, str | int | float | None]) -> TopicConfig:
-        """A new configuration; None takes a setting back to its default."""
+        """Returns a changed configuration; None resets a setting to its default."""
         values: dict[str, object] = dict(self.explicit)
         for name, given in changes.items():
             values[find_setting(name, given).name] = given
@@ -133,11 +133,11 @@ class TopicConfig:
         return TopicConfig.of(kept, server_defaults=dict(self.server))
 
     def renewed(self, properties: Mapping[str, str]) -> TopicConfig:
-        """What a table's properties make of it by now, over the same defaults of the server."""
+        """Returns the configuration from a table's current properties, over the same server defaults."""
         return TopicConfig.from_properties(properties, server_defaults=dict(self.server))
 
     def describe(self) -> tuple[Described, ...]:
-        """Every setting with the value in force and where it comes from, in the order of the table."""
+        """Every setting with the value in force and its source, in the order of `SETTINGS`."""
         return tuple(self._describe(setting) for setting in SETTINGS)
 
     def check(self) -> None:
@@ -179,5 +179,5 @@ def _parse(values: Iterable[tuple[str, object]]) -> Values:
 
 
 def _text(value: Value) -> str:
-    """Canonical text, that `parse` reads back as the same value: a small share is not written 1e-05."""
+    """Canonical text, which `parse` reads back as the same value: a small share is not written as 1e-05."""
     return format(Decimal(repr(value)), "f") if isinstance(value, float) else str(value)

@@ -1,6 +1,6 @@
-"""The table of a topic's settings under Kafka's names: what each may be, its default, and what it is for.
+"""The table of a topic's settings under Kafka's names: allowed values, default and purpose of each.
 
-Must not know who acts on a setting, or where a value comes from. Nothing is coerced: a whole number is an int
+Must not know where a setting is used, or where a value comes from. Nothing is coerced: a whole number is an int
 or its canonical decimal text, so neither True, nor "1e3", nor " 5" is one.
 """
 
@@ -73,7 +73,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class SomeOf:
-    """Different words between commas, put in the order of `words`; spaces around them go, as in Kafka."""
+    """Check for distinct words separated by commas; returns them in the order of `words`, stripped as in Kafka."""
 
     kind: ClassVar[str] = "list"
     words: tuple[str, ...]
@@ -89,7 +89,7 @@ class SomeOf:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`check` answers the value in its own type, or None if it breaks the rule that `str(check)` states."""
+    """A setting. `check` returns the value in its own type, or None if it breaks the rule that `str(check)` states."""
 
     name: str
     default: Value
@@ -102,7 +102,7 @@ class Setting:
 
     @property
     def property_name(self) -> str:
-        """Its name among the properties of the topic's Delta table."""
+        """The setting's name among the properties of the topic's Delta table."""
         return self.name if self.name.startswith("lakelog.") else f"lakelog.{self.name}"
 
     def parse(self, given: object) -> Value:
@@ -174,14 +174,14 @@ def find_setting(name: str, given: object = None) -> Setting:
 
 
 def nearest_setting(name: str) -> str:
-    """The end of a sentence about one that there is not."""
+    """A suggestion to append to the error for an unknown setting."""
     by_property = name.removeprefix("lakelog.")
     near = [by_property] if by_property in _BY_NAME else get_close_matches(name, _BY_NAME, n=1)
     return f"; the nearest is {near[0]}" if near else ""
 
 
 def _shown(given: object) -> object:
-    """An error does not carry back a megabyte that somebody sent, nor a number too long to print."""
+    """Shorten a value for an error message: a client may have sent a megabyte, or a number too long to print."""
     if isinstance(given, str) and len(given) > _SHOWN_CHARACTERS:
         return given[:_SHOWN_CHARACTERS] + "…"
     if isinstance(given, int) and given.bit_length() > _SHOWN_BITS:

@@ -1,4 +1,4 @@
-"""The bounds of what transactions may take."""
+"""Resource limits of transactions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What transactions may take. Beyond `memory_bytes` the records of one lie in a file until it is decided."""
+    """Limits of transactions. Beyond `memory_bytes`, a transaction's records are in a file until it is decided."""
 
     timeout_ms: int = 60_000
     most_timeout_ms: int = 900_000

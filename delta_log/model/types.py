@@ -1,6 +1,6 @@
-"""The words of the log: small frozen values without behaviour of their own.
+"""Basic types of the log: small frozen values without behaviour of their own.
 
-An offset names a record of a partition for ever. `next_offset` is where to go on, `last_offset` the last one
+An offset identifies a record of a partition for ever. `next_offset` is where to continue, `last_offset` the last one
 present: a bare "offset" never means both. Timestamps of records are milliseconds since 1970 as in Kafka; tables
 hold microseconds.
 """
@@ -17,7 +17,7 @@ Header = tuple[str, bytes | None]
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """What a producer sends. A null key or value is not an empty one."""
+    """A record as a producer sends it. A null key or value is not an empty one."""
 
     value: bytes | None = None
     key: bytes | None = None
@@ -27,7 +27,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetRange(msgspec.Struct, frozen=True, gc=False):
-    """A dense run of offsets that one request was given in one partition."""
+    """A dense run of offsets, assigned to one request in one partition."""
 
     partition: int
     base_offset: int
@@ -43,7 +43,7 @@ class OffsetRange(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerStamp(msgspec.Struct, frozen=True, gc=False):
-    """Who sent an idempotent request, and the sequence of its first record."""
+    """Producer and epoch of an idempotent request, and the sequence of its first record."""
 
     producer_id: str
     epoch: int
@@ -52,7 +52,7 @@ class ProducerStamp(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """What an idempotent producer is to put on its requests; it begins at sequence 0 in each topic."""
+    """Identity that an idempotent producer puts on its requests; sequences begin at 0 in each topic."""
 
     producer_id: str
     epoch: int
@@ -61,9 +61,9 @@ class ProducerIdentity:
 class Appended(msgspec.Struct, frozen=True, gc=False):
     """The answer to a durable request.
 
-    `ranges` has one entry per touched partition, in order of partition; it is empty when a duplicate is so old that
-    its offsets are no longer known. `partitions` names the partition of each record of the request; of a duplicate it
-    is empty when the topic's partitioner was changed since.
+    `ranges` has one entry per touched partition, in order of partition; it is empty for a duplicate so old that its
+    offsets are no longer known. `partitions` has the partition of each record of the request; for a duplicate it is
+    empty if the topic's partitioner was changed since.
     """
 
     ranges: tuple[OffsetRange, ...]
@@ -72,7 +72,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     duplicate: bool = False
 
     def offsets(self) -> list[int]:
-        """The offset of each record of the request, in the request's order; empty where that is not known."""
+        """The offset of each record of the request, in the request's order; empty if unknown."""
         if len(self.ranges) == 1:
             only = self.ranges[0]
             return list(range(only.base_offset, only.base_offset + only.count))
@@ -82,7 +82,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One live parquet file of one partition, as the table's log describes it.
+    """A live parquet file of one partition, as the table's log describes it.
 
     Offsets inside are strictly increasing but, after a key compaction, not dense. `modified_ms` is the commit time
     of its oldest content.
@@ -104,7 +104,7 @@ class DataFile:
 
 
 class RowGroup(NamedTuple):
-    """What a footer says of some rows of a file: the first and the last by their order, and their bytes, decoded."""
+    """A row group's entry in a footer: first and last row by their order, and its size in bytes, decoded."""
 
     number: int
     first: int
@@ -115,11 +115,11 @@ class RowGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """What a reader may ask of a partition: everything in [log_start_offset, end_offset)."""
+    """The readable offsets of a partition: [log_start_offset, end_offset)."""
 
     log_start_offset: int
     end_offset: int
 
 
-#: The last millisecond that a timestamp's text has room for: the end of the year 9999.
+#: The last millisecond that a timestamp's text can represent: the end of the year 9999.
 LATEST_MS: Final = 253_402_300_799_999
