@@ -1,7 +1,7 @@
-"""Records that were sent together, what became of each, and what of them is under way as one request. Pure.
+"""Batches of records with the result of each, and the units of a batch that are sent as one request. Pure.
 
-A batch keeps the results of all of its records; the futures that callers hold only look at it, so that an answer
-resolves a thousand of them at once. It is settled when the last one is known, and never changes after that.
+A batch keeps the results of all its records; the futures that callers hold only refer to it, so that one answer
+resolves a thousand of them at once. It is settled when the last result is known, and never changes after that.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from lakelog.produce.rows import Row, encode_rows
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is. None is what is not known: with `acks=0`, and of a repeat that the server remembers no more.
+    """Position of a stored record. None means unknown: with `acks=0`, or for a retry that the server has forgotten.
 
-    `timestamp` is the one that was given to `send`; without one the server's clock at the append counts.
+    `timestamp` is the one passed to `send`; without one the record has the server's time of the append.
     """
 
     topic: str
@@ -29,7 +29,7 @@ class RecordMetadata(NamedTuple):
 
 
 class Place(msgspec.Struct, gc=False):
-    """Of one record, as the server answers it."""
+    """Partition and offset of one record, as the server returns them."""
 
     partition: int | None = None
     offset: int | None = None
@@ -39,7 +39,10 @@ NOWHERE: Final = Place()
 
 
 class Batch:
-    """`number` counts the batches of a producer, `born` is when the first record came. Its drivers add how to tell."""
+    """Records of one topic with their results. Drivers extend it with their way to notify callers.
+
+    `number` counts the batches of a producer; `born` is the time of the first record.
+    """
 
     __slots__ = ("_errors", "_places", "_times", "born", "full", "left", "number", "rows", "settled", "size", "topic")
 
@@ -57,11 +60,11 @@ class Batch:
         self._times: dict[int, int] = {}
 
     def begin(self) -> None:
-        """No record is added any more."""
+        """Close the batch: no more records are added."""
         self.left = len(self.rows)
 
     def store(self, indexes: Sequence[int], places: Sequence[Place]) -> None:
-        """What the server answered for the records of these indexes."""
+        """Set the server's results for the records at these indexes."""
         self.left -= len(indexes)
         if not self.rows or len(indexes) == len(self.rows):
             self._places = places
@@ -76,23 +79,23 @@ class Batch:
         self._errors.update(dict.fromkeys(indexes, error))
 
     def settle(self) -> None:
-        """The records themselves are needed no more, however long somebody keeps a future."""
+        """Mark all results as known, and free the records: a future may be kept much longer."""
         self.put_away()
         self.settled = True
 
     def put_away(self) -> None:
-        """Who has them now needs them no more: what remains is to be told what became of all of them together."""
+        """Free the records and keep their timestamps: only the results are still needed."""
         if not self.rows:
             return
         self._times = {index: row.timestamp for index, row in enumerate(self.rows) if row.timestamp is not None}
         self.rows = []
 
     def error(self, index: int) -> LakelogError | None:
-        """Of a settled batch, for who does not ask where it is."""
+        """Error of a record of a settled batch, without building its metadata."""
         return self._errors.get(index) if self._errors else None
 
     def outcome(self, index: int) -> RecordMetadata | LakelogError:
-        """Of a settled batch."""
+        """Result of a record of a settled batch."""
         if self._errors and index in self._errors:
             return self._errors[index]
         place = self._places[index]
@@ -100,17 +103,17 @@ class Batch:
 
 
 class Fate(Enum):
-    """What became of a unit, for the units behind it."""
+    """Final state of a unit, as it matters to the units behind it."""
 
     STORED = auto()
-    #: Surely not stored, and it never will be: its numbers are missing for ever.
+    #: Certainly not stored, now or later: its sequence numbers stay missing.
     HOLE = auto()
-    #: Nobody knows.
+    #: Unknown whether it was stored.
     DOUBT = auto()
 
 
 class Stamp(NamedTuple):
-    """Who sends a request, and the sequence of its first record."""
+    """Producer id and epoch of a request, and the sequence of its first record."""
 
     producer_id: str
     epoch: int
@@ -118,7 +121,7 @@ class Stamp(NamedTuple):
 
 
 class Payload:
-    """Rows that are sent as one body, encoded once. `encoded` is filled by whoever sends first."""
+    """Rows that are sent as one body, encoded once: the first attempt fills `encoded`."""
 
     __slots__ = ("encoded", "rows")
 
@@ -131,10 +134,10 @@ class Payload:
 
 
 class Unit:
-    """Records of one batch that are stored together or not at all: all of them, or what refusals left.
+    """Records of one batch that are stored all or none: the whole batch, or what is left of it after refusals.
 
-    `attempt` counts how often it was sent; an answer to another attempt than the last one is nobody's. `doubtful`:
-    an attempt may have been stored.
+    `attempt` identifies the last attempt; the answer to an earlier one is ignored. `doubtful`: an attempt may have
+    been stored.
     """
 
     __slots__ = (
@@ -157,20 +160,20 @@ class Unit:
         self.fate: Fate | None = None
 
     def keep(self, indexes: Sequence[int]) -> None:
-        """Go on with these records alone, as something that was never sent."""
+        """Continue with these records alone, as a unit that was never sent."""
         self.indexes = indexes
         self.payload = Payload(self._rows())
         self.refusals += 1
         self.renumber()
 
     def renumber(self) -> None:
-        """Nothing that was sent under the old number can be stored any more; it needs a new one."""
+        """Drop the sequence number, to get a new one: no attempt under the old one can be stored any more."""
         self.attempt += 1
         self.in_flight = self.doubtful = False
         self.stamp = None
 
     def split(self) -> tuple[Unit, Unit]:
-        """Two halves, in order."""
+        """Split into two halves, in order."""
         middle = len(self.indexes) // 2
         halves = (self.indexes[:middle], self.indexes[middle:])
         first, second = (Unit(self.batch, half, self.refusals + 1) for half in halves)

@@ -1,4 +1,4 @@
-"""How bodies are compressed. Pure."""
+"""Compression of request bodies. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakelog.foundation.errors import InvalidSetting
 
 Compress = Callable[[bytes], bytes]
 
-#: Where more effort saves a tenth of the bytes at most, for twice the time.
+#: Higher levels save at most a tenth of the bytes and take twice the time.
 _LEVEL: Final = 1
 _ZSTD_MODULES: Final = ("compression.zstd", "zstandard")
 _AS_GZIP: Final = 16 + zlib.MAX_WBITS

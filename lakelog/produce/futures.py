@@ -1,7 +1,7 @@
-"""What `send` of a Producer returns: a future that looks at its batch, made for a tenth of a microsecond.
+"""Futures that `send` of a Producer returns: each refers to its batch, so that it costs a tenth of a microsecond.
 
-It has the methods of `concurrent.futures.Future` that mean something here. One event, made when somebody waits, serves
-a whole batch.
+It has the methods of `concurrent.futures.Future` that make sense here. One event, made by the first thread that waits,
+serves a whole batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakelog.foundation.errors import LakelogError
 from lakelog.produce.batch import Batch, RecordMetadata
 
 Delivered = RecordMetadata | LakelogError
-#: Given the error, or None, and the metadata, or None.
+#: Called with the error or None, and the metadata or None.
 OnDelivery = Callable[[LakelogError | None, RecordMetadata | None], object]
 
 T = TypeVar("T")
@@ -26,15 +26,15 @@ _log: Final = logging.getLogger("lakelog.produce")
 
 
 def call(callback: Callable[[T], object], argument: T) -> None:
-    """A callback that fails is the log's business, and keeps no other from being called."""
+    """Call a callback; log its failure, so that the others are still called."""
     try:
         callback(argument)
-    except BaseException:  # noqa: BLE001 - whatever it is, the records of others go on
+    except BaseException:  # noqa: BLE001 - any failure: other records must go on
         _log.exception("a callback of a record failed")
 
 
 class CalledBatch(Batch):
-    """A batch with what is called when it is announced."""
+    """A batch with the callbacks of its records."""
 
     __slots__ = ("callbacks",)
 
@@ -43,7 +43,7 @@ class CalledBatch(Batch):
         self.callbacks: list[tuple[int, Callable[[Delivered], object]]] = []
 
     def call_back(self, on_delivery: OnDelivery) -> None:
-        """Of the record that was added last."""
+        """Add a callback for the record that was added last."""
 
         def deliver(outcome: Delivered) -> None:
             if isinstance(outcome, LakelogError):
@@ -54,14 +54,14 @@ class CalledBatch(Batch):
         self.callbacks.append((len(self.rows) - 1, deliver))
 
     def announce(self) -> None:
-        """Once, when it is settled."""
+        """Call the callbacks; called once, after the batch is settled."""
         callbacks, self.callbacks = self.callbacks, []
         for index, callback in callbacks:
             call(callback, self.outcome(index))
 
 
 class ThreadBatch(CalledBatch):
-    """What threads wait for. `lock` is the one under which batches are settled."""
+    """A batch that threads can wait for. Batches are settled under `lock`."""
 
     __slots__ = ("_event", "_lock")
 
@@ -76,7 +76,7 @@ class ThreadBatch(CalledBatch):
             self._event.set()
 
     def forget_waiters(self) -> None:
-        """They are threads of another process."""
+        """Drop the event after a fork: its waiters are threads of the parent process."""
         self._event = None
 
     def wait(self, timeout: float | None) -> bool:
@@ -89,7 +89,7 @@ class ThreadBatch(CalledBatch):
         return event.wait(timeout)
 
     def call_when_settled(self, index: int, callback: Callable[[Delivered], object]) -> bool:
-        """False if it is settled already: then nobody calls."""
+        """Add a callback; False if the batch is settled already, and the callback was not added."""
         if self.settled:
             return False
         with self._lock:
@@ -100,7 +100,7 @@ class ThreadBatch(CalledBatch):
 
 
 class RecordFuture(msgspec.Struct, eq=False, gc=False):
-    """What becomes of one record. It cannot be cancelled: the record is on its way."""
+    """Result of sending one record. It cannot be cancelled: the record is being sent."""
 
     _batch: ThreadBatch
     _index: int
@@ -109,7 +109,7 @@ class RecordFuture(msgspec.Struct, eq=False, gc=False):
         """Wait for it; raises what went wrong, or TimeoutError when it is not known in time."""
         outcome = self._outcome(timeout)
         if isinstance(outcome, LakelogError):
-            # One error may be that of many records: it carries the way of who looks at it now.
+            # Many records may share one error: drop the traceback of its last raise.
             raise outcome.with_traceback(None)
         return outcome
 

@@ -1,7 +1,8 @@
-"""An attempt as the requests that it takes: nearly always one. Pure: yields requests, is sent what became of them.
+"""An attempt as a sequence of requests, nearly always one. Pure: yields requests, is sent their outcomes.
 
-A server takes the current epoch of a producer, and the next. A lane that was in doubt several times in a row is further
-on than that, as nothing of the epochs between is stored. It has them handed out: who sends late under them is shut out.
+A server accepts the current epoch of a producer and the next. A lane that was in doubt several times in a row is
+further ahead, as nothing was stored in the epochs between. It has these opened, which also fences late requests in
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lakelog.produce.verdict import Skipped, Verdict, read_verdict
 from lakelog.produce.wire import Wire
 from lakelog.transport.exchange import Answer, AsyncTransport, Outcome, Request, Transport
 
-#: So many epochs are asked for at most before the records are tried again; the rest is for the next attempt.
+#: The most epochs that one attempt opens; the next attempt opens the rest.
 _MOST_ASKED: Final = 1000
 
 T = TypeVar("T")
@@ -38,9 +39,9 @@ def make(wire: Wire, attempt: Attempt, address: str) -> Making[Verdict]:
 
 
 def _open_epochs(wire: Wire, attempt: Attempt, current: int) -> Making[bool]:
-    """Whether all before its own are opened, as far as can be told.
+    """Open all epochs before the attempt's own; False if that did not succeed for certain.
 
-    The first request of an epoch sees to that: if several did, they would open more, and shut themselves out.
+    Only the first request of an epoch does so: several would open too many, and fence themselves.
     """
     stamp = attempt.stamp
     if stamp is None or stamp.sequence:

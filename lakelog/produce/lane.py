@@ -1,16 +1,16 @@
-"""The batches of one topic on their way: their order, their numbers, their repeats. Pure.
+"""The batches of one topic while they are sent: their order, sequence numbers and retries. Pure.
 
-Units go in the order of their batches and are repeated in it; the answers may come in any. The laws:
+Units are sent and retried in the order of their batches; answers may arrive in any order. The laws:
 
-- A unit leaves the lane when it and all before it are decided, so that futures resolve in order.
-- It is sent only when every unit before it is under way or decided. At most five are begun at once, which is how many
-  the server remembers.
-- Each has a number, the sequence of its first record, and keeps it in every repeat: stored once, whatever was lost.
-- A number that is surely never stored (a HOLE) is never filled by the units behind it, so none of those can have been
-  stored either, whatever became of their attempts. They begin anew, at sequence 0 of the next epoch, which also shuts
-  out whatever of the old one is still somewhere on the network.
-- After a DOUBT nothing new is begun until the units behind it are decided. If the last of them is stored, so is what
-  was in doubt, and the numbers go on. Otherwise the next epoch begins, and what was in doubt is stored before all
+- A unit leaves the lane when it and all units before it are decided, so that futures resolve in order.
+- It is sent only when every unit before it is in flight or decided. At most five are begun at once: the server
+  remembers no more.
+- Each has a number, the sequence of its first record, and keeps it in every retry: it is stored once, whatever is lost.
+- A number that is certainly never stored (a HOLE) is never filled by the units behind it, so none of their attempts
+  can have been stored either. They restart at sequence 0 of the next epoch, which also fences requests of the old
+  epoch that are still on the network.
+- After a DOUBT no unit is begun until the units behind it are decided. If the last of them is stored, so is the unit
+  in doubt, and the numbers continue. Otherwise the next epoch begins, and what was in doubt is stored before all
   that follows, or never.
 """
 
@@ -25,12 +25,12 @@ from lakelog.produce.batch import Batch, Fate, Stamp, Unit
 from lakelog.produce.verdict import Ahead, Later, Refused, Skipped, Stored, TooLarge, Unknown, Verdict
 from lakelog.transport.backoff import Backoff
 
-#: So often the rest of a batch is sent again without the records that were to blame; then the rest is refused, too.
+#: How often the rest of a batch is sent again without its bad records; after that the rest is refused, too.
 MOST_REFUSALS: Final = 20
 
 
 class LaneRules(NamedTuple):
-    """What a producer's settings say of a lane. Without idempotence there are no numbers."""
+    """Settings of a producer that concern a lane. Without idempotence units have no numbers."""
 
     idempotent: bool
     repeat_doubts: bool
@@ -42,9 +42,10 @@ class LaneRules(NamedTuple):
 
 
 class Lane:
-    """One topic of one producer.
+    """Send queue of one topic of one producer.
 
-    `new_id` names a producer that nobody else is, `chance` is a random number from 0 to 1, `settled` takes what left.
+    `new_id` makes a unique producer id, `chance` a random number from 0 to 1; `settled` is called with each finished
+    batch.
     """
 
     def __init__(
@@ -74,14 +75,14 @@ class Lane:
 
     @property
     def deadline(self) -> float:
-        """When the oldest is given up."""
+        """Time at which the oldest batch is given up."""
         born = self.begun[0].batch.born if self.begun else self.waiting[0].born
         return born + self._rules.delivery_s
 
     def next_unit(self, now: float, through: float, *, pressed: bool) -> Unit | float | None:
-        """What to send now; or when to ask again; or None as long as nothing changes.
+        """Unit to send now; or the time to ask again; or None until something changes.
 
-        Batches up to the number `through` wait for no more records, and when somebody is `pressed` for room none does.
+        Batches up to the number `through` do not linger; while a caller waits for memory (`pressed`), none does.
         """
         for unit in self.begun:
             if unit.in_flight or unit.fate in (Fate.STORED, Fate.DOUBT):
@@ -97,14 +98,14 @@ class Lane:
         return self._begin_lingering(now)
 
     def send(self, unit: Unit) -> None:
-        """It is on its way."""
+        """Mark a unit as in flight."""
         if self._rules.idempotent and unit.stamp is None:
             self._restart()
         unit.in_flight = True
         unit.attempt += 1
 
     def told(self, unit: Unit, verdict: Verdict, now: float) -> None:
-        """What became of the last attempt of a unit."""
+        """Apply the verdict on the last attempt of a unit."""
         unit.in_flight = False
         match verdict:
             case Stored(places):
@@ -129,7 +130,7 @@ class Lane:
         self._advance()
 
     def expire(self, now: float) -> None:
-        """Give up what is too old."""
+        """Give up units and batches that are past their deadline."""
         born_before = now - self._rules.delivery_s
         for unit in self.begun:
             if unit.fate is None and unit.batch.born <= born_before:
@@ -149,7 +150,7 @@ class Lane:
             self._drop(self.waiting.popleft(), error)
 
     def _begin_lingering(self, now: float) -> Unit | float | None:
-        """A batch that may still grow."""
+        """Begin the first batch when it has lingered long enough; until then it may grow."""
         if not self._rules.linger_s:
             return None if self.begun else self._begin()
         due = self.waiting[0].born + self._rules.linger_s
@@ -169,7 +170,7 @@ class Lane:
         self._next_sequence += len(unit.indexes)
 
     def _restart(self) -> None:
-        """The next epoch: everything that is begun was surely not stored in the old one."""
+        """Begin the next epoch: no unit that is begun was stored in the old one."""
         self._epoch += 1
         self._next_sequence = 0
         self._in_doubt = False
@@ -189,7 +190,7 @@ class Lane:
             unit.ready_at = now + max(after_s, self._rules.backoff.pause_s(unit.failures, self._chance()))
 
     def _ahead(self, unit: Unit, error: LakelogError, now: float) -> None:
-        """Of the first in the lane it means that the server has forgotten us, or that the topic was made anew."""
+        """Handle Ahead: for the lane's first unit, the server forgot this producer or the topic was recreated."""
         if unit is not self.begun[0]:
             unit.ready_at = now + self._rules.backoff.pause_s(1, self._chance())
         elif unit.doubtful:
@@ -199,14 +200,14 @@ class Lane:
             self._repeat(unit, error, now, 0.0)
 
     def _skipped(self, unit: Unit, error: LakelogError, now: float) -> None:
-        """The first request of an epoch has those between opened; all others wait for that."""
+        """Handle Skipped: an epoch's first request has the epochs between opened; all others wait for it."""
         if unit.stamp is None or not unit.stamp.sequence:
             self._repeat(unit, error, now, 0.0)
         else:
             unit.ready_at = now + self._rules.backoff.pause_s(1, self._chance())
 
     def _refused(self, unit: Unit, refused: Refused) -> None:
-        """Without the records that are to blame the others may be stored: nothing of this attempt was."""
+        """Retry without the bad records: nothing of the refused attempt was stored."""
         if refused.foreign:
             self._producer_id = self._new_id()
         if unit.doubtful or not refused.bad:
@@ -243,7 +244,7 @@ class Lane:
         unit.fate = Fate.DOUBT if doubtful else Fate.HOLE
 
     def _advance(self) -> None:
-        """Let out what is decided, in order."""
+        """Remove decided units from the front, in order."""
         while self.begun and self.begun[0].fate is not None:
             unit = self.begun.popleft()
             if self._rules.idempotent:
@@ -256,7 +257,7 @@ class Lane:
             self._restart()
 
     def _drop(self, batch: Batch, error: LakelogError) -> None:
-        """Give up what was never sent."""
+        """Give up a batch that was never sent."""
         batch.begin()
         batch.fail(range(len(batch.rows)), error)
         self._settled(batch)

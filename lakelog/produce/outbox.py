@@ -1,8 +1,8 @@
-"""All topics of a producer: what to send next, how much may wait, and what is decided. Pure: time and chance are given.
+"""All topics of a producer: what to send next, the memory limit, and decided batches. Pure: time and chance are given.
 
-A driver adds records, asks `next` what to do, does it, and tells what became of it. It takes what is decided from
-`decided`, in the order in which callers may hear of it, and says `announced` when they have. Nothing here waits, and
-one caller at a time is let in: a driver of threads holds its lock.
+A driver adds records, asks `next` for the next attempt, makes it, and passes its verdict to `told`. It takes batches
+from `decided`, in the order in which callers are notified, and calls `announced` after that. Nothing here blocks or
+locks: a driver with threads holds its lock during every call.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from lakelog.produce.verdict import Verdict
 
 B = TypeVar("B", bound=Batch)
 
-#: Far below what a server takes in one request.
+#: Far below a server's limit for one request.
 MOST_RECORDS: Final = 10_000
-#: Not the end of time, but a time that no batch's number reaches.
+#: Above every deadline: no lane has anything to do later.
 _ALL: Final = float("inf")
 
 
 class Attempt(NamedTuple):
-    """A request to be made. What it carries stays as it is, whatever becomes of its unit meanwhile."""
+    """A request to send: a snapshot that stays the same when its unit changes meanwhile."""
 
     lane: Lane
     unit: Unit
@@ -40,7 +40,7 @@ class Attempt(NamedTuple):
 
 
 class Outbox(Generic[B]):
-    """`new_batch` makes one of a driver's own kind, of its topic, its number and its time."""
+    """Send queue of a producer. `new_batch` makes the driver's kind of batch from a topic, a number and a time."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class Outbox(Generic[B]):
         self._batches = 0
         self.in_flight = 0
         self.held = 0
-        #: Batches by their numbers, until callers have heard of them.
+        #: Batches by number, until their callers are notified.
         self.outstanding: dict[int, B] = {}
         self.decided: deque[B] = deque()
 
     def add(self, topic: str, row: Row, size: int, now: float) -> B | None:
-        """The batch that the record is the last one of; None where there is no room."""
+        """Append a record; returns its batch, in which it is the last, or None if the memory is full."""
         if self.held + size > self._memory and self.held:
             self._pressed = True
             return None
@@ -94,7 +94,7 @@ class Outbox(Generic[B]):
         return batch
 
     def next(self, now: float) -> Attempt | float | None:
-        """What to send; or when to ask again; or None: when something has changed."""
+        """Attempt to make; or the time to ask again; or None: ask when something has changed."""
         soonest: float = _ALL
         for _ in range(len(self._busy)):
             lane = self._busy[0]
@@ -114,24 +114,24 @@ class Outbox(Generic[B]):
         return None if soonest == _ALL else soonest
 
     def told(self, attempt: Attempt, verdict: Verdict, now: float) -> None:
-        """What became of an attempt. Nobody asks any more about one whose unit was decided or renumbered since."""
+        """Apply the verdict on an attempt; ignored if its unit was decided or renumbered since."""
         self.in_flight -= 1
         if attempt.unit.attempt == attempt.number:
             attempt.lane.told(attempt.unit, verdict, now)
 
     def flush(self) -> int:
-        """Everything that was added goes out; answers the number of the last batch of it."""
+        """Let all added records go without lingering; returns the number of their last batch."""
         self._through = self._batches
         return self._batches
 
     def abort(self, error: LakelogError) -> None:
-        """Decide everything at once: not stored where that is sure, else unknown."""
+        """Fail everything at once: as not stored where that is certain, else with an unknown outcome."""
         self._busy.clear()
         for lane in self._lanes.values():
             lane.abort(error)
 
     def surrender(self, error: LakelogError) -> None:
-        """Decide everything, after a fault of our own, whatever state that left things in."""
+        """Fail everything after an internal error, without relying on the lanes' state."""
         for lane in self._lanes.values():
             for unit in lane.begun:
                 unit.attempt += 1
@@ -174,7 +174,7 @@ class Outbox(Generic[B]):
         return Attempt(lane, unit, unit.attempt, lane.topic, unit.payload, unit.stamp, timeout_s)
 
     def _settle(self, batch: Batch) -> None:
-        """Of a lane: nothing is unknown of it any more."""
+        """Take a finished batch from its lane."""
         own = self.outstanding[batch.number]
         if self._open.get(batch.topic) is own:
             del self._open[batch.topic]

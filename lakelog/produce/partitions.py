@@ -1,4 +1,4 @@
-"""How many partitions topics have, for producers that choose one themselves. Pure: what must be asked is said."""
+"""Partition counts of topics, for producers with a partitioner of their own. Pure: requests are yielded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Choose = Callable[[str, bytes | None, int], Any]
 
 
 class Partitions:
-    """Chooses the partition of a row, and remembers how many there are for `metadata.max.age.ms`."""
+    """Chooses the partition of a row; caches partition counts for `metadata.max.age.ms`."""
 
     def __init__(self, settings: ProducerSettings, choose: Choose) -> None:
         self._choose = choose
@@ -34,7 +34,7 @@ class Partitions:
         )
 
     def place(self, topic: str, row: Row, now: float) -> bool:
-        """False where `learn` must be done first."""
+        """Set the partition of a row; False if `learn` must be called first."""
         known = self._known.get(topic)
         if known is None or known[1] <= now:
             return False
@@ -42,7 +42,7 @@ class Partitions:
         return True
 
     def place_anyhow(self, topic: str, row: Row) -> None:
-        """However old it is what is known of the topic."""
+        """Set the partition of a row by the cached count, however old it is."""
         known = self._known[topic]
         partition = self._choose(topic, row.key, known[0])
         if partition is not None:
@@ -52,7 +52,7 @@ class Partitions:
             row.partition = partition
 
     def learn(self, topic: str, now: float) -> Asking[None]:
-        """Ask how many there are. What was known before is good enough where there is no answer."""
+        """Fetch the partition count of a topic; without an answer, go on with the old count if there is one."""
         check_topic(topic)
         what = f"asking for the partitions of {topic}"
         try:
@@ -70,7 +70,7 @@ class Partitions:
 
 
 def partitions_of(settings: ProducerSettings) -> Partitions | None:
-    """None where the server chooses."""
+    """Partition chooser of a producer; None if the server chooses."""
     if settings.partitioner == "server":
         return None
     choose = settings.partitioner

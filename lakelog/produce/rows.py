@@ -1,4 +1,4 @@
-"""One record as the wire has it, and how a caller's record becomes one. Pure, and hot: nothing here is done twice.
+"""Record in wire form, built from a caller's record. Pure, and hot: nothing here is done twice.
 
 The wire is the binary envelope of the HTTP API: msgspec writes bytes as base64.
 """
@@ -15,11 +15,11 @@ from lakelog.foundation.serializers import serializer_of, to_bytes
 
 Headers = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
 
-#: What a record costs beside its key, value and headers: on the wire, and as an object.
+#: Size of a record beside its key, value and headers: on the wire, and as an object.
 RECORD_OVERHEAD: Final = 64
 #: Kafka's record-batch overhead and the most that one record's own fields add to it.
 _BATCH_OVERHEAD: Final = 61 + 21
-#: No record has more overhead than this beside RECORD_OVERHEAD, so that only large ones are measured.
+#: The most overhead of a record beyond RECORD_OVERHEAD, so that only large records are measured exactly.
 _SLACK: Final = 64
 _HEADER_OVERHEAD: Final = 16
 _LATEST_TIMESTAMP: Final = 253_402_300_799_999
@@ -32,7 +32,7 @@ class RowHeader(msgspec.Struct, gc=False):
 
 
 class Row(msgspec.Struct, omit_defaults=True, gc=False):
-    """What is null is left out."""
+    """A record on the wire; fields that are None are left out."""
 
     value: bytes | None = None
     key: bytes | None = None
@@ -49,7 +49,7 @@ def encode_rows(rows: list[Row]) -> bytes:
 
 
 class RowMaker:
-    """What a producer's settings say of its records."""
+    """Builds rows by a producer's settings."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class RowMaker:
         timestamp: int | None,
         headers: Headers | None,
     ) -> tuple[Row, int]:
-        """The row, and how many bytes it takes of a batch and of the memory.
+        """Build the row; returns it with its size, which counts for batches and memory.
 
-        Raises InvalidRecord for what can never be stored.
+        Raises InvalidRecord if the record can never be stored.
         """
         size = RECORD_OVERHEAD
         if value is not None:
@@ -101,7 +101,7 @@ class RowMaker:
 
 
 def record_size(row: Row) -> int:
-    """What Kafka would count for a record alone in its batch, at most."""
+    """Upper bound of the size that Kafka counts for a record alone in its batch."""
     headers = row.headers or []
     size = _BATCH_OVERHEAD + _sized(row.key) + _sized(row.value) + _varint(len(headers))
     return size + sum(_sized(header.name.encode()) + _sized(header.value) for header in headers)

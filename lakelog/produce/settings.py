@@ -1,4 +1,4 @@
-"""What a producer can be told: Kafka's settings under Kafka's names. Pure."""
+"""Settings of a producer: Kafka's settings under Kafka's names. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakelog.foundation.errors import InvalidSetting
 from lakelog.foundation.settings import INT32_MAX, INT64_MAX, SHARED, Agent, Flag, Setting, Whole, Word, read_settings
 from lakelog.transport.backoff import Backoff
 
-#: So many requests of a producer a server remembers, so no more may be under way.
+#: The server remembers this many requests of a producer, so no more may be in flight.
 MOST_NUMBERED: Final = 5
 _MIB = 1024 * 1024
 _SERIALIZERS: Final = Word(("bytes", "string", "json"), callables=True)
@@ -60,7 +60,7 @@ PRODUCER_SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """Every setting, with its dots as underscores."""
+    """All settings, with underscores in place of dots."""
 
     bootstrap_servers: str
     client_id: str
@@ -87,7 +87,7 @@ class ProducerSettings:
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> ProducerSettings:
-        """Refuses what contradicts itself."""
+        """Reads the settings; raises InvalidSetting if they contradict each other."""
         values = read_settings(given, PRODUCER_SETTINGS)
         if values["acks"] == "0":
             if "enable.idempotence" in given and values["enable_idempotence"]:

@@ -1,8 +1,8 @@
-"""Tasks that do what the outbox says, in one event loop. Knows the clock and the network; decides nothing.
+"""Tasks that drive the outbox of an AsyncProducer in its event loop. They know clock and network, and decide nothing.
 
-Whenever something changes, `_pump` asks the outbox what to do until there is nothing to do now: a task for each
-request, and one timer. A task of its own lives as long as the producer: a loop that ends cancels it, and then every
-future is resolved.
+After every change, `_pump` takes attempts from the outbox until none is due: it starts a task for each request, and
+one timer. A watching task lives as long as the producer: a loop that ends cancels it, and then every future is
+resolved.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TaskBatch(CalledBatch):
         super().settle()
         futures, self.futures = self.futures, []
         for index, future in enumerate(futures):
-            if future.done():  # somebody cancelled it; the record went its way
+            if future.done():  # cancelled by the caller; the record was sent all the same
                 continue
             outcome = self.outcome(index)
             if isinstance(outcome, LakelogError):
@@ -50,7 +50,7 @@ class TaskBatch(CalledBatch):
 
 
 class AsyncSender:
-    """What an AsyncProducer hands its records to. It belongs to the loop in which the first record is added."""
+    """Sends the records of an AsyncProducer. It belongs to the loop in which the first record is added."""
 
     def __init__(self, settings: ProducerSettings, transport: AsyncTransport) -> None:
         self._settings = settings
@@ -62,7 +62,7 @@ class AsyncSender:
         self._timer: asyncio.TimerHandle | None = None
         self._announcing = False
         self._changed = asyncio.Event()
-        #: Why no record is taken any more.
+        #: Makes the error with which records are refused after the end.
         self._ended: Callable[[], LakelogError] | None = None
 
     async def add(
@@ -82,7 +82,7 @@ class AsyncSender:
             batch.call_back(on_delivery)
         if batch.full or len(batch.rows) == 1:
             self._pump()
-            # Who sends in a loop without a pause would keep everybody else waiting.
+            # Yield to the event loop: a caller that sends in a tight loop would starve the other tasks.
             await asyncio.sleep(0)
         return future
 
@@ -119,7 +119,7 @@ class AsyncSender:
                 return batch
 
     async def _wait_for(self, through: int, timeout: float | None) -> bool:  # noqa: ASYNC109 - as in the Producer
-        """Until callers have heard of every batch up to that one."""
+        """Wait until the callers of every batch up to that number are notified; False if it is too late."""
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         self._pump()
         while not self._outbox.is_flushed(through):
@@ -128,7 +128,7 @@ class AsyncSender:
         return True
 
     async def _change(self, deadline: float | None) -> bool:
-        """Until something was decided; False when it is too late."""
+        """Wait until something is decided; False if it is too late."""
         self._changed.clear()
         try:
             async with asyncio.timeout_at(deadline):
@@ -151,7 +151,7 @@ class AsyncSender:
     async def _make(self, attempt: Attempt) -> None:
         try:
             verdict = await run_async(make(self._wire, attempt, self._settings.bootstrap_servers), self._transport)
-        except Exception as error:  # noqa: BLE001 - whatever it is, every future is resolved
+        except Exception as error:  # noqa: BLE001 - any failure: every future is resolved
             _log.exception("a producer failed")
             self._surrender(f"its sender failed: {error!r}")
             return
@@ -159,7 +159,7 @@ class AsyncSender:
         self._pump()
 
     def _announce(self) -> None:
-        """Call back, batch by batch in order. A callback that sends comes here again, and finds it being done."""
+        """Run callbacks, batch by batch in order. A callback that sends re-enters here; `_announcing` stops it."""
         if self._announcing or not self._outbox.decided:
             return
         self._announcing = True
@@ -181,7 +181,7 @@ class AsyncSender:
                 self._surrender("the event loop has ended")
 
     def _surrender(self, why: str) -> None:
-        """Nothing is sent any more, and everybody is told."""
+        """Send no more, and fail every pending record."""
         self._ended = lambda: Closed(why)
         self._outbox.surrender(OutcomeUnknown("storing a record", why))
         if self._timer is not None:

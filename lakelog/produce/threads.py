@@ -1,8 +1,8 @@
-"""Threads that do what the outbox says. Knows the clock, locks and the network; decides nothing.
+"""Threads that drive the outbox of a Producer. They know the clock, locks and the network, and decide nothing.
 
-All threads are alike: each takes the next thing to do, does it, and tells. One more than requests may be under way, so
-that there is always one to watch the time; they are started when they are needed. One lock guards the outbox; it is
-held for a decision, never while something is encoded, sent or called back.
+All threads are alike: each takes the next job, does it, and reports the result. There is one more than requests in
+flight, so that one can always watch the time; they are started on demand. One lock guards the outbox; it is held for
+a decision, never during encoding, sending or a callback.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from lakelog.transport import jitter as chance
 from lakelog.transport.exchange import Transport
 
 _log: Final = logging.getLogger("lakelog.produce")
-#: How long a clean end waits for threads that have nothing to do any more.
+#: How long `close` waits for each idle thread to end.
 _JOIN_S: Final = 5.0
 
 
 class Sender:
-    """What a Producer hands its records to. It lives until all of them are decided, whoever has forgotten it."""
+    """Sends the records of a Producer. It lives until all are decided, even if its Producer is garbage collected."""
 
     def __init__(self, settings: ProducerSettings, transport: Transport) -> None:
         self._settings = settings
@@ -50,11 +50,11 @@ class Sender:
         self._most_threads = settings.max_in_flight_requests_per_connection + 1
         self._idle = 0
         self._announcing = False
-        #: Why no record is taken any more.
+        #: Makes the error with which records are refused after the end.
         self._ended: Callable[[], LakelogError] | None = None
 
     def _prepare_locks(self) -> None:
-        # A producer that nobody knows any more is finished wherever that is noticed: within the lock, too.
+        # Reentrant: the garbage collector may finish a forgotten producer anywhere, also inside the lock.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
@@ -84,7 +84,7 @@ class Sender:
                 raise StillUnderWay(timeout or 0.0)
 
     def close(self, timeout: float | None) -> None:
-        """Deliver what there is; what is not decided in time is given up."""
+        """Deliver all records; those not decided in time are given up."""
         self.finish()
         with self._lock:
             threads = set(self._threads)
@@ -99,7 +99,7 @@ class Sender:
             thread.join(_JOIN_S)
 
     def finish(self) -> None:
-        """Take no more records, deliver what there is, and end, some time."""
+        """Take no more records, deliver the rest, and end without waiting for it."""
         with self._lock:
             if self._ended is None:
                 self._ended = Closed
@@ -110,7 +110,7 @@ class Sender:
             self._room.notify_all()
 
     def forget_parent(self) -> None:
-        """In the child of a fork there are no threads, and what the parent sends is the parent's."""
+        """Reset in the child of a fork: it has no threads, and the records are the parent's to send."""
         why = "this process is a fork of the one that opened it; open another one here"
         self._prepare_locks()
         self._threads = set()
@@ -136,7 +136,7 @@ class Sender:
                 return batch
 
     def _wait_for(self, through: int, timeout: float | None) -> bool:
-        """Until callers have heard of every batch up to that one."""
+        """Wait until the callers of every batch up to that number are notified; False if it is too late."""
         deadline = None if timeout is None else monotonic() + timeout
         self._work.notify_all()
         while not self._outbox.is_flushed(through):
@@ -169,7 +169,7 @@ class Sender:
         try:
             while (job := self._next_job()) is not None:
                 job()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, every future is resolved
+        except BaseException as error:  # noqa: BLE001 - any failure: every future is resolved
             _log.exception("a producer failed")
             self._fail(error)
         finally:
@@ -201,7 +201,7 @@ class Sender:
             self._outbox.told(attempt, verdict, monotonic())
 
     def _announce(self) -> None:
-        """Call back, batch by batch in order: one thread at a time does it."""
+        """Run callbacks, batch by batch in order; one thread at a time does so."""
         while True:
             with self._lock:
                 self._announced.notify_all()
@@ -223,7 +223,7 @@ class Sender:
         self._announce()
 
     def _fail(self, error: BaseException) -> None:
-        """A fault of our own: nothing is sent any more, and everybody is told."""
+        """End after an internal error: send no more, and fail every pending record."""
         why = f"its sender failed: {error!r}"
         with self._lock:
             self._ended = lambda: Closed(why)
@@ -241,7 +241,7 @@ class Sender:
             _watched.discard(self)
 
 
-#: Those with threads, so that a process ends only when their records are delivered.
+#: Senders with threads: their records are delivered before the process ends.
 _watched: Final[set[Sender]] = set()
 _all: Final[weakref.WeakSet[Sender]] = weakref.WeakSet()
 _hooks: Final[list[None]] = []

@@ -1,4 +1,4 @@
-"""What became of an attempt, for the records in it: a closed set, read from what the network brought. Pure."""
+"""Verdict on an attempt: a closed set of results for its records, read from the outcome of the exchange. Pure."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Stored(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Nothing of it was stored.
+    """Nothing of the attempt was stored.
 
-    `bad` says why of the records that are to blame, by their place in the attempt; where it is empty all are.
-    `foreign`: somebody else uses our numbers.
+    `bad`: the errors of the bad records by their index in the attempt; if it is empty, all are refused.
+    `foreign`: another producer uses this producer's id and numbers.
     """
 
     error: LakelogError
@@ -45,7 +45,7 @@ class Refused(NamedTuple):
 
 
 class TooLarge(NamedTuple):
-    """The body is more than the server takes."""
+    """The body is larger than the server accepts."""
 
     error: LakelogError
 
@@ -57,14 +57,14 @@ class Ahead(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Not stored: epochs before this one were never opened. `current` is the last that was; −1 of none."""
+    """Not stored: epochs before this one were never opened. `current` is the last opened one; −1: none."""
 
     error: LakelogError
     current: int
 
 
 class Later(NamedTuple):
-    """Not stored; it may be next time."""
+    """Not stored; a retry may succeed."""
 
     error: LakelogError
     after_s: float
@@ -136,10 +136,10 @@ def _read_refusal(answer: Answer, what: str, topic: str, rows: Sequence[Row]) ->
 
 
 def find_bad(fault: Fault, topic: str, rows: Sequence[Row]) -> dict[int, LakelogError]:
-    """What a refusal says of single records, by their places in the request; nothing where all are to blame."""
+    """Errors of single records in a refusal, by their index in the request; empty if all are refused."""
     code = 0 if fault.error.said is None else fault.error.said.error_code
     if code == _UNKNOWN_PARTITION:
-        # The answer names none. Partitions count from 0, so if any is not there, the highest is not.
+        # The answer names no partition. They count from 0, so if any is missing, the highest is.
         highest = max((row.partition for row in rows if row.partition is not None), default=-1)
         return {index: fault.error for index, row in enumerate(rows) if row.partition == highest}
     bad: dict[int, LakelogError] = {}

@@ -1,6 +1,6 @@
-"""The request of an attempt: where it goes, what its headers say, its body. Pure.
+"""The request of an attempt: path, headers, body. Pure.
 
-A body is made once: what is repeated is the same bytes under the same number.
+A body is encoded once: a retry sends the same bytes under the same number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakelog.transport.exchange import Request
 
 
 class Wire:
-    """What a producer's settings say of its requests."""
+    """Builds requests by a producer's settings."""
 
     def __init__(self, acks: str, compression_type: str) -> None:
         self._query = "?acks=0" if acks == "0" else ""
@@ -29,7 +29,7 @@ class Wire:
         return self.request_of(attempt.topic, attempt.payload, attempt.stamp, attempt.timeout_s)
 
     def next_epoch(self, stamp: Stamp, timeout_s: float) -> Request:
-        """To have the next epoch of its producer handed out."""
+        """Request that opens the next epoch of the producer."""
         body = msgspec.json.encode({"transactional_id": stamp.producer_id})
         return Request("POST", "/producers", {"Content-Type": "application/json"}, body, timeout_s)
 
@@ -41,7 +41,7 @@ class Wire:
         timeout_s: float,
         more: Mapping[str, str] | None = None,
     ) -> Request:
-        """`more` are further headers."""
+        """Request that stores the payload. `more`: further headers."""
         body = payload.encoded
         if body is None:
             body = payload.encode()
