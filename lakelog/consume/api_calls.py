@@ -1,7 +1,7 @@
-"""What a caller asks a consumer for, in his own thread: to read, to commit, to end. Pure.
+"""Calls of a consumer's caller, in its own thread: subscribe, poll, commit, close. Pure.
 
-Nothing here sends anything: it says what is wanted, waits for what others find out, and calls the caller back. A call
-that has a time ends with it, whatever the server does.
+Nothing here sends a request: a call changes the state, waits for the lanes, and runs the caller's callbacks. A call
+with a timeout ends by then, whatever the server does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALL = 1 << 62
 class Calls:
     def __init__(self, known: ConsumerState) -> None:
         self.lent: list[ConsumerRecord] = []
-        """What an iteration was given, and how much of it it has used."""
+        """The records lent to an iteration; `lent_used` counts those that it took."""
         self.lent_used = 0
         self._lent: list[Handed] = []
         self._known = known
@@ -36,7 +36,7 @@ class Calls:
     # --- what to read
 
     def subscribe(self, wanted: Topics | Pattern, listener: Listener, now: float) -> None:
-        """What is not wanted any more is given up by the next poll."""
+        """Subscribe; partitions that are no longer subscribed are given up by the next poll."""
         known = self._known
         if isinstance(known.wanted, Manual):
             raise IllegalState("partitions were assigned: unsubscribe first")
@@ -58,7 +58,7 @@ class Calls:
             known.held.setdefault(partition, Held(partition, None, announced=True, stage="kept"))
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """What was read of them and not handed out is forgotten."""
+        """Set positions; records of these partitions that were not handed out are dropped."""
         known = self._known
         several = [(self.held_at(partition), offset) for partition, offset in offsets.items()]
         if gone := next((held for held, _ in several if not held.stays), None):
@@ -72,7 +72,7 @@ class Calls:
         known.touch()
 
     def named_or_all(self, partitions: Iterable[TopicPartition] | None) -> list[TopicPartition]:
-        """Those that are named, which must be the caller's, or all that are."""
+        """Partitions to act on: the named ones, which must be assigned, or all that are assigned."""
         if partitions is None:
             return [held.partition for held in self._known.held.values() if held.announced and held.stays]
         return [self.held_at(partition).partition for partition in partitions]
@@ -106,18 +106,18 @@ class Calls:
         return [each.stretch for each in handed]
 
     def lend(self, most: int) -> Doing[None]:
-        """Records for an iteration, which takes them one by one."""
+        """Poll records for an iteration, which takes them one by one."""
         handed = yield from self._poll(None, lambda: self._known.buffer.take(most, as_rows=True))
         self._lent, self.lent, self.lent_used = handed, _flat(handed), 0
 
     def put_back(self) -> None:
-        """What an iteration was given and has not used is handed out again."""
+        """Return the records that an iteration did not use, to be handed out again."""
         lent, used = self._lent, self.lent_used
         self._lent, self.lent, self.lent_used = [], [], 0
         self._known.buffer.put_back(lent, used)
 
     def mark(self) -> None:
-        """Say how far an iteration is, without taking anything from it."""
+        """Set the positions to where an iteration is, without taking records from it."""
         mark(self._lent, self.lent_used)
 
     def _poll(self, timeout: float | None, take: Callable[[], list[Handed]]) -> Doing[list[Handed]]:
@@ -130,7 +130,7 @@ class Calls:
         self.put_back()
         for held in known.held.values():
             held.settle()
-        # Who dies of a record that is given for the last time is not to take those with it that are done.
+        # Commit before a record's last attempt: if it kills this process, finished records must not be redelivered.
         self._commit_now_and_then(now, at_once=known.careful)
         known.polling, known.overdue, known.in_hand = True, False, None
         known.stopped = known.error is not None
@@ -162,7 +162,7 @@ class Calls:
     # --- committing
 
     def commit(self, offsets: Offsets | None, timeout: float | None) -> Doing[None]:
-        """Wait until it is stored, or raise why it is not."""
+        """Commit and wait until it is stored; raises the error if it is not."""
         now = (yield NOW).now
         made = self._commission(offsets, now, timeout, None)
         if made is None:
@@ -176,7 +176,7 @@ class Calls:
             raise made.error
 
     def commit_later(self, offsets: Offsets | None, callback: Callable[..., object] | None, now: float) -> None:
-        """`callback` is called within a later call."""
+        """Commit without waiting; `callback` is called within a later call."""
         made = self._commission(offsets, now, None, callback)
         if made is None and callback is not None:  # nothing was left to commit
             self._known.decided.append(PendingCommit(deque(), {}, now, None, callback=callback, decided=True))
@@ -190,10 +190,10 @@ class Calls:
         return known.commission(offsets, now + patience, callback=callback) if offsets else None
 
     def group_offsets(self, offsets: Offsets | None, now: float) -> GroupOffsets:
-        """What a transaction is to commit, and as whom.
+        """Offsets for a transaction to commit, with the member and its generation.
 
-        What is known of all partitions came with one heartbeat, so the latest generation in which one was given stands
-        for all: had another been taken away and given back by then, that would be known.
+        The assignment of all partitions comes with one heartbeat, so the latest generation in which one was assigned
+        holds for all: the heartbeat would have shown if another had been revoked and assigned again by then.
         """
         known = self._known
         if known.settings.enable_auto_commit:
@@ -206,7 +206,7 @@ class Calls:
         return GroupOffsets(known.settings.group_id, known.member, since if known.subscribed else None, offsets)
 
     def _to_commit(self, offsets: Offsets | None, now: float) -> Offsets:
-        """These, or what was handed out; raises where they are others' by now."""
+        """The given offsets, or those of handed-out records; raises CommitFailed if their partitions were lost."""
         known = self._known
         if known.fatal is not None:
             raise known.fatal
@@ -219,7 +219,7 @@ class Calls:
         return known.to_commit(known.held.values(), now) if offsets is None else offsets
 
     def _commit_now_and_then(self, now: float, *, at_once: bool = False) -> None:
-        """Auto-commit: what the caller is done with, as he came back."""
+        """Auto-commit: queue a commit of the records that the caller has finished."""
         known = self._known
         if not known.settings.enable_auto_commit or (not at_once and now < self._auto_at):
             return
@@ -231,7 +231,7 @@ class Calls:
             known.commission(offsets, now + known.settings.default_api_timeout_ms / 1000, auto=True)
 
     def member_of(self, partition: TopicPartition) -> tuple[str, int | None]:
-        """As whom to speak of what is assigned: the member, and the generation in which it was given it."""
+        """Member name and the generation in which the partition was assigned, for requests about it."""
         held = self.held_at(partition)
         if self._known.member is None:
             raise IllegalState("this consumer is no member of its group now")
@@ -240,11 +240,11 @@ class Calls:
     # --- the end
 
     def unsubscribe(self, timeout: float | None) -> Doing[None]:
-        """Commit what is to be committed, tell the caller, and leave the group."""
+        """Commit, run the caller's listeners, and leave the group."""
         yield from self._leave(timeout)
 
     def close(self, timeout: float | None, *, commit: bool, failing: bool = False) -> Doing[None]:
-        """`commit` is whether what was handed out last counts as done, `failing` whether it was tried in vain."""
+        """Close. `commit`: the records handed out last count as done; `failing`: as a failed attempt."""
         known = self._known
         known.failing = failing
         try:
@@ -256,7 +256,7 @@ class Calls:
             known.touch()
 
     def _take_back_the_last(self) -> None:
-        """Of an iteration that is the record that it is at, otherwise what the last poll returned."""
+        """Count the last records as not done: an iteration's current record, otherwise those of the last poll."""
         if self._lent:
             self.lent_used = max(0, self.lent_used - 1)
             return

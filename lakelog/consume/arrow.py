@@ -1,4 +1,4 @@
-"""Batches: records as Arrow has them. Only here is Arrow imported, when somebody wants it."""
+"""Arrow batches of records. Only this module imports Arrow, and only on demand."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SHOWN = 300
 
 @lru_cache(1)
 def load_arrow() -> Any:
-    """Or say what to do to have it."""
+    """Import pyarrow; raises ImportError with the command that installs it."""
     try:
-        import pyarrow  # noqa: ICN001, PLC0415 - only who asks for batches needs it
+        import pyarrow  # noqa: ICN001, PLC0415 - only batches need it
         import pyarrow.ipc  # noqa: PLC0415  # pyright: ignore[reportUnusedImport] - likewise
     except ImportError as error:
         raise ImportError("batches need Arrow: pip install pyarrow", name="pyarrow") from error
@@ -32,16 +32,16 @@ def load_arrow() -> Any:
 
 
 def load_pandas() -> None:
-    """Or say what to do to have it."""
+    """Import pandas; raises ImportError with the command that installs it."""
     try:
-        import pandas  # noqa: F401, ICN001, PLC0415  # pyright: ignore - only who asks for it needs it
+        import pandas  # noqa: F401, ICN001, PLC0415  # pyright: ignore - only poll_pandas needs it
     except ImportError as error:
         raise ImportError("poll_pandas needs pandas: pip install pandas pyarrow", name="pandas") from error
 
 
 @lru_cache(1)
 def batch_schema() -> Any:
-    """As the server has it."""
+    """Arrow schema of the server's batches."""
     arrow = load_arrow()
     header = arrow.struct([arrow.field("key", arrow.string()), arrow.field("value", arrow.binary())])
     return arrow.schema(
@@ -58,7 +58,7 @@ def batch_schema() -> Any:
 
 
 class Batch:
-    """A stretch of records as Arrow has them."""
+    """A run of records as an Arrow batch."""
 
     __slots__ = ("batch",)
 
@@ -98,7 +98,7 @@ class Batch:
 
 
 def read_batches(body: bytes) -> list[tuple[TopicPartition, RecordRun]]:
-    """Each partition's records, in the order in which they came; nothing is copied."""
+    """Runs of records by partition, in the order of the answer; nothing is copied."""
     arrow = load_arrow()
     found: list[tuple[TopicPartition, RecordRun]] = []
     try:
@@ -115,7 +115,7 @@ def read_batches(body: bytes) -> list[tuple[TopicPartition, RecordRun]]:
 
 
 def _sound_batches(body: bytes) -> Iterator[Any]:
-    """The batches of an answer, as far as it has the columns of records: nothing else of it reaches Arrow."""
+    """Validated batches of an answer; other columns than those of records are rejected before Arrow reads them."""
     from lakelog.foundation.arrow_stream import ArrowStream, Limits, Whole  # noqa: PLC0415 - it needs Arrow
 
     expected = batch_schema()
@@ -130,7 +130,7 @@ def _sound_batches(body: bytes) -> Iterator[Any]:
 
 
 def table_of(stretches: Sequence[RecordRun]) -> Any:
-    """One table of all of them, whose topics share a dictionary."""
+    """Build one table of all runs, with one shared dictionary of topics."""
     arrow = load_arrow()
     batches = [each.batch if isinstance(each, Batch) else _batch_of(each.rows()) for each in stretches]
     return arrow.Table.from_batches(batches, schema=batch_schema()).unify_dictionaries()

@@ -15,14 +15,14 @@ from lakelog.foundation.errors import NotDeserializable
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """What is left of a stretch of one partition."""
+    """The rest of a run of records of one partition."""
 
     held: Held
     turns: int
     stretch: RecordRun
     at: int = 0
     answer: int = 0
-    """The number of the one that it came with."""
+    """Number of the answer that it came with."""
 
     @property
     def stale(self) -> bool:
@@ -44,7 +44,7 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class Handed:
-    """What a caller was given of one run; `before` is the position until then."""
+    """Records of one run that a caller got; `before` is the position before that."""
 
     held: Held
     turns: int
@@ -54,7 +54,7 @@ class Handed:
     answer: int = 0
 
     def place(self, used: int) -> None:
-        """The caller has looked at so many."""
+        """Set the position after the caller used the first `used` records."""
         if used == 0:
             self.held.position = self.before
         elif used >= len(self.stretch):
@@ -64,7 +64,7 @@ class Handed:
 
 
 def mark(handed: Sequence[Handed], used: int) -> list[Run]:
-    """Say of each partition how far the caller is, who has looked at so many records; what is left is answered."""
+    """Set each partition's position to where a caller is that used `used` records; returns the runs left."""
     left: list[Run] = []
     behind: list[Held] = []
     for each in handed:
@@ -91,21 +91,21 @@ class Buffer:
         held.expected = stretch.last + 1
 
     def purge(self) -> None:
-        """Forget what was sought away from, or is not ours any more."""
+        """Drop records of partitions that were sought elsewhere or are no longer assigned."""
         self._runs = deque(run for run in self._runs if not run.stale)
 
     @property
     def ready(self) -> int:
-        """How many records could be handed out now."""
+        """Number of records that could be handed out now."""
         return sum(run.left for run in self._runs if run.held.readable)
 
     @property
     def oldest_answer(self) -> int | None:
-        """Of what may be handed out next; what is paused is not."""
+        """Smallest answer number among records that may be handed out; paused partitions do not count."""
         return min((run.answer for run in self._runs if not (run.stale or run.held.paused)), default=None)
 
     def forget_answers(self) -> None:
-        """Those of another member have numbers of their own."""
+        """Reset answer numbers: another member has its own."""
         for run in self._runs:
             run.answer = 0
 
@@ -113,10 +113,10 @@ class Buffer:
         return any(run.held is held for run in self._runs)
 
     def take(self, most: int, *, as_rows: bool) -> list[Handed]:
-        """Up to so many records, in the order in which they arrived.
+        """Take up to `most` records, in order of arrival.
 
-        `as_rows` puts them through the deserializers. Of one that cannot be read, those before it are handed out; it
-        is raised when it is the first.
+        `as_rows`: deserialize them. If one cannot be deserialized, those before it are handed out; if it is the first,
+        the error is raised.
         """
         handed: list[Handed] = []
         for run in list(self._runs):
@@ -139,11 +139,11 @@ class Buffer:
         return handed
 
     def put_back(self, handed: Sequence[Handed], used: int) -> None:
-        """All but the first `used` records were not looked at: they are the next to be handed out."""
+        """Return all but the first `used` records; they are handed out next."""
         self._runs.extendleft(reversed(mark(handed, used)))
 
     def _deserialize(self, records: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], NotDeserializable | None]:
-        """Those before the first that cannot be read, and what is wrong with that one."""
+        """Deserialize; returns the records before the first bad one, and that one's error."""
         if self._key is None and self._value is None:
             return records, None
         read: list[ConsumerRecord] = []
@@ -155,7 +155,7 @@ class Buffer:
                 what = "value"
                 if value is not None and self._value is not None:
                     value = self._value(value)
-            except Exception as error:  # noqa: BLE001 - whatever a deserializer raises
+            except Exception as error:  # noqa: BLE001 - a deserializer may raise anything
                 failed = NotDeserializable(what, record, error)
                 failed.__cause__ = error
                 return read, failed

@@ -1,7 +1,7 @@
-"""Commits, one after the other: none is overtaken by one that was meant before. Pure.
+"""Commits, one at a time and in order, so that an older one never overwrites a newer one. Pure.
 
-A repeat stores what the first attempt stored. The generation that a partition's commit speaks of is the one in which it
-was given: had it been another's since, the server would refuse it.
+A retry stores what the first attempt stored. A commit names the generation in which its partitions were assigned: if
+another member has owned one since, the server refuses it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Committing:
         self._pace = Pace(known.settings.backoff)
 
     def run(self) -> Doing[None]:
-        """Until the consumer ends."""
+        """Run until the consumer ends."""
         known = self._known
         now = (yield NOW).now
         while not known.ended or known.commits:
@@ -46,7 +46,7 @@ class Committing:
                 now = yield from self._attempt(first)
 
     def _over(self, first: PendingCommit, now: float) -> LakelogError | None:
-        """Why it makes no sense to go on."""
+        """Reason to give up a commit; None to go on."""
         known = self._known
         if first.member is not None and first.member != known.member and known.subscribed:
             return first.error or CommitFailed("the group went on without this consumer, which is another member now")
@@ -76,7 +76,7 @@ class Committing:
                 known.commits_doubted_until = heard.now + known.settings.request_timeout_ms / 1000
             first.error = OutcomeUnknown(_WHAT, fault.error, said=fault.error.said) if first.doubted else fault.error
             self._pace.failed(heard, fault.retry_after_s)
-        elif first.auto and len(offsets) > 1 and code_of(fault) != UNKNOWN_INSTANCE:  # what can be stored is
+        elif first.auto and len(offsets) > 1 and code_of(fault) != UNKNOWN_INSTANCE:  # retry one by one
             first.parts.popleft()
             first.parts.extendleft((since, {partition: offset}) for partition, offset in offsets.items())
         else:

@@ -1,7 +1,6 @@
-"""What a consumer knows: what it reads, who it is in its group, what it has, and what went wrong. Pure.
+"""State of a consumer: its subscription, membership, partitions, commits and errors. Pure.
 
-All that happens to a consumer changes it here; nothing else remembers anything that two of the lanes need. So it is
-past 300 lines.
+All state that two lanes need is here and nowhere else, so the module is longer than 300 lines.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 @dataclass(slots=True, eq=False)
 class PendingCommit:
-    """A commit on its way. `parts` go one by one, each under its generation; `giving` goes when it is decided."""
+    """A queued commit. `parts` are sent one by one, each with its generation; `giving` is given up once decided."""
 
     parts: deque[tuple[int | None, dict[TopicPartition, OffsetAndMetadata]]]
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -36,14 +35,14 @@ class PendingCommit:
     callback: Callable[..., object] | None = None
     giving: tuple[Held, ...] = ()
     refused: LakelogError | None = None
-    """Why a part of it is not stored."""
+    """Error of a part that was refused."""
     error: LakelogError | None = None
     decided: bool = False
     doubted: bool = False
 
 
 class Beat(NamedTuple):
-    """The answer to a heartbeat. Of what is assigned it says in which generation it was given."""
+    """The answer to a heartbeat; `assigned` has the generation in which each partition was assigned."""
 
     generation: int
     assigned: Mapping[TopicPartition, int]
@@ -56,61 +55,61 @@ class ConsumerState:
     buffer: Buffer
     wanted: Wanted | None = None
     told: Wanted | None = None
-    """What the server was told to be wanted, by the present member."""
+    """The subscription that the current member has sent to the server."""
     member: str | None = None
     generation: int = NO_GENERATION
     heard_at: float = 0.0
-    """When the server last spoke to the member."""
+    """Time of the server's last successful answer to the member."""
     held: dict[TopicPartition, Held] = field(default_factory=dict[TopicPartition, Held])
     left: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict[TopicPartition, tuple[int, int]])
-    """What was given up: since when it had been ours, and what its caller was to be given next."""
+    """Partitions given up: the generation of their assignment, and the caller's next offset."""
     missed: dict[TopicPartition, list[tuple[int, int]]] = field(
         default_factory=dict[TopicPartition, list[tuple[int, int]]]
     )
-    """What came of partitions that were not ours, or were going: in which generation, and from which offset on."""
+    """Records skipped because their partition was not assigned or being revoked: generation and first offset."""
     lost: dict[TopicPartition, bool] = field(default_factory=dict[TopicPartition, bool])
-    """What the caller has not heard to be lost, and whether something of it was handed out and not committed."""
+    """Lost partitions not announced to the caller yet; True if handed-out records were not committed."""
     commits: deque[PendingCommit] = field(default_factory=deque[PendingCommit])
     decided: deque[PendingCommit] = field(default_factory=deque[PendingCommit])
-    """Those whose callbacks are to be called."""
+    """Decided commits whose callbacks are pending."""
     warnings: deque[str] = field(default_factory=deque[str])
     learn: bool = False
-    """Whether to ask at once what is ours."""
+    """Whether to send a heartbeat at once, to learn the assignment."""
     beats: int = 0
     learned: int = 0
-    """How many heartbeats were sent, and the number of the last that was answered."""
+    """`beats` counts the heartbeats sent; `learned` is the number of the last one answered."""
     received: int = 0
-    """The number of the last answer with records that arrived."""
+    """Number of the last answer to a fetch that arrived."""
     answers_lost: int = 0
     in_hand: int | None = None
-    """The number of the oldest answer of which the caller has something, as long as he has not come back."""
+    """Number of the oldest answer with records in the caller's hands, until the next poll."""
     careful: bool = False
-    """Whether the server gives, or is about to give, a record for the last time: it is to be alone in his hands."""
+    """Whether a record's last attempt is delivered now or next: the caller must then hold no other record."""
     failing: bool = False
-    """Whether the member leaves as something could not be processed."""
+    """Whether the member leaves because records could not be processed."""
     polling: bool = False
     polled_at: float = 0.0
     hungry: bool = False
-    """Whether to read ahead."""
+    """Whether to prefetch."""
     overdue: bool = False
     woken: bool = False
     error: LakelogError | None = None
     stopped: bool = False
-    """Until the next poll, as that failed."""
+    """Whether the lanes pause until the next poll, after an error."""
     fatal: LakelogError | None = None
     commits_doubted_until: float = 0.0
-    """One that was lost on its way may come until then, and undo what was committed after it."""
+    """Until then a commit with unknown outcome may still arrive, and overwrite a later one."""
     leave_by: float | None = None
     ended: bool = False
     changes: int = 0
 
     def touch(self) -> None:
-        """Whoever waits looks again."""
+        """Count a change, so that waiters check the state again."""
         self.changes += 1
 
     @property
     def done(self) -> int:
-        """The number of the last answer of which nothing is in the caller's hands, nor about to be."""
+        """Number of the last answer of which no record is buffered or in the caller's hands."""
         open_ones = [each for each in (self.in_hand, self.buffer.oldest_answer) if each is not None]
         return max(0, min(open_ones) - 1) if open_ones else self.received
 
@@ -124,7 +123,7 @@ class ConsumerState:
 
     @property
     def settled_in(self) -> bool:
-        """A member that reads what is wanted."""
+        """True if there is a member with the current subscription."""
         return self.member is not None and self.wanted is not None and self.told == self.wanted
 
     def wants(self, partition: TopicPartition) -> bool:
@@ -140,20 +139,20 @@ class ConsumerState:
 
     @property
     def may_tell(self) -> bool:
-        """What is not wanted any more was committed, and given up."""
+        """True if the new subscription may be sent: partitions no longer in it are committed and given up."""
         if isinstance(self.wanted, Manual):
             return not any(each.auto for each in self.commits)
         return all(self.wants(partition) for partition in self.held)
 
     def fail(self, error: LakelogError) -> None:
-        """The next poll raises it, and the one behind that tries again."""
+        """Let the next poll raise the error; the poll after it tries again."""
         self.error, self.stopped = error, True
         self.touch()
 
     # --- partitions come and go
 
     def hear(self, beat: Beat) -> None:
-        """What is ours, by the server."""
+        """Apply the assignment in a heartbeat's answer."""
         self.generation, self.learned = beat.generation, self.beats
         self.touch()
         if not self.subscribed or self.told != self.wanted:
@@ -169,13 +168,13 @@ class ConsumerState:
                 self._drop(held)
             elif held.undone and not self._is_being_committed(held):
                 self.lose([held])
-            else:  # taken while nothing was open: as if it had been asked for
+            else:  # taken away with nothing uncommitted: treat it as revoked
                 self.ask_back([held])
         for partition in sorted(beat.assigned.keys() - self.held.keys()):
             self._take_up(partition, beat.assigned[partition])
 
     def ask_back(self, several: Iterable[Held]) -> None:
-        """They are to go; of what the caller has not heard of he need not hear."""
+        """Revoke partitions; those not announced to the caller are given up without a callback."""
         for held in list(several):
             if not held.announced:
                 self.give_up([held])
@@ -185,14 +184,14 @@ class ConsumerState:
         self.touch()
 
     def give_up(self, several: Iterable[Held]) -> None:
-        """The server is told by the next heartbeat."""
+        """Give up partitions; the next heartbeat reports it to the server."""
         for held in list(several):
             self._drop(held)
         self.learn = True
         self.touch()
 
     def lose(self, several: Iterable[Held]) -> None:
-        """They are others' already. Of what is going the caller has heard."""
+        """Drop partitions that other members own already, and announce the loss unless revocation was announced."""
         for held in list(several):
             if self._drop(held) and held.announced and held.stage != "giving":
                 self.lost[held.partition] = held.undone
@@ -200,7 +199,7 @@ class ConsumerState:
         self.touch()
 
     def _regain(self, held: Held, since: int) -> None:
-        """It was taken and given again unseen: what is in hand is of the past, and so is where the caller sought."""
+        """Handle a partition that was reassigned unnoticed: its records and seeks are of the old assignment."""
         if held.untouched:
             held.since = since
         elif held.stage == "giving":
@@ -211,7 +210,7 @@ class ConsumerState:
             self.ask_back([held])
 
     def _take_up(self, partition: TopicPartition, since: int) -> None:
-        """Where it never ceased to be ours the server goes on behind what we let go, so we say where we were."""
+        """Add an assigned partition; seek if it stayed assigned while records of it were dropped here."""
         held = self.held[partition] = Held(partition, since)
         missed = [offset for generation, offset in self.missed.pop(partition, ()) if generation >= since]
         left_since, offset = self.left.pop(partition, (NO_GENERATION, 0))
@@ -221,7 +220,7 @@ class ConsumerState:
             held.seek(min(missed))
 
     def miss(self, partition: TopicPartition, generation: int, offset: int) -> None:
-        """Records from there on came, and are not taken."""
+        """Note records from an offset on that arrived and were not taken."""
         self.missed.setdefault(partition, []).append((generation, offset))
 
     def _drop(self, held: Held) -> bool:
@@ -246,7 +245,7 @@ class ConsumerState:
     # --- the membership ends
 
     def leave_membership(self) -> None:
-        """There is no member any more. Who reads partitions of his own choice goes on where he is."""
+        """Reset after the membership ended; manually assigned partitions continue at their positions."""
         self.member = self.told = None
         self.generation, self.received, self.answers_lost = NO_GENERATION, 0, 0
         self.in_hand, self.careful, self.failing = None, False, False
@@ -260,15 +259,15 @@ class ConsumerState:
         self.touch()
 
     def go_on_where_we_are(self) -> None:
-        """The server forgot where it was in what is ours."""
+        """Seek all partitions to their expected offsets: the server lost its positions."""
         for held in self.held.values():
             if held.expected is not None and held.sought is None:
                 held.sought = held.expected
 
     def expelled(self, member: str | None, now: float) -> None:
-        """The server knows a member no more: its time was over, or, of a static one, another has its place.
+        """Handle an unknown member: its session expired, or another process took a static member's place.
 
-        An answer to one that we were before says nothing of the one that we are.
+        An answer to a former member of this consumer is ignored.
         """
         name, session_s = self.settings.group_instance_id, self.settings.session_timeout_ms / 1000
         if self.leaving or self.member is None or member != self.member:
@@ -282,7 +281,7 @@ class ConsumerState:
     # --- commits
 
     def to_commit(self, several: Iterable[Held], now: float) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What was handed out of these and is not committed yet, or may not be any more."""
+        """Positions of partitions that are not committed, or whose commit may be overwritten."""
         anew = now < self.commits_doubted_until
         return {
             held.partition: OffsetAndMetadata(held.position)
@@ -303,7 +302,7 @@ class ConsumerState:
         return made
 
     def check_not_lost(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """Refuse a commit of what was lost, before the caller has heard of that."""
+        """Refuse to commit lost partitions while the loss is not announced to the caller."""
         undone = [each for each, undone in self.lost.items() if (undone if partitions is None else each in partitions)]
         if undone:
             raise CommitFailed(

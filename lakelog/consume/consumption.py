@@ -1,4 +1,4 @@
-"""All that decides in a consumer, put together: the lanes that go on by themselves, and what a caller may do. Pure."""
+"""Assembly of a consumer's decision logic: the lanes that run by themselves, and the caller's calls. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from lakelog.foundation.topic_partition import TopicPartition
 
 
 class Lane(NamedTuple):
-    """Something that goes on by itself until the consumer ends."""
+    """A generator that runs by itself until the consumer ends."""
 
     name: str
     run: Callable[[], Doing[None]]
 
 
 class Consumption:
-    """`new_name` answers a name that nobody ever had."""
+    """State, calls and lanes of one consumer. `new_name` returns a unique name."""
 
     def __init__(self, settings: ConsumerSettings, new_name: Callable[[], str]) -> None:
         key, value = (deserializer_of(each) for each in (settings.key_deserializer, settings.value_deserializer))
@@ -53,7 +53,7 @@ class Consumption:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What the caller knows to be his."""
+        """Partitions that were announced to the caller as assigned."""
         return frozenset(each.partition for each in self.known.held.values() if each.announced)
 
     @property

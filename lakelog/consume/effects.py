@@ -1,4 +1,4 @@
-"""What generators of a consumer yield, and what they are sent: whoever drives them does the one and tells the other."""
+"""Steps that a consumer's generators yield; a driver performs each and sends its outcome into the generator."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ T = TypeVar("T")
 
 
 class Wait(NamedTuple):
-    """Until something changed, or it is that late."""
+    """Wait until the state changes, or until the given time."""
 
     until: float | None = None
 
 
 class Call(NamedTuple):
-    """Call something of the caller's, in his thread. What that raises is thrown into the generator."""
+    """Run a caller's callback, in the caller's thread. Its exception is thrown into the generator."""
 
     act: Any
     given: tuple[Any, ...]
 
 
-#: Only asks what time it is.
+#: Returns at once, with the time.
 NOW: Final = Wait(0.0)
 Doing = Generator[Request | Wait | Call, Heard, T]
 
 
 class Pace:
-    """When to try again after something failed."""
+    """Earliest time of the next attempt after failures."""
 
     def __init__(self, backoff: Backoff) -> None:
         self.not_before = 0.0
@@ -48,7 +48,7 @@ class Pace:
 
 
 def fault_in(heard: Heard, what: str, address: str) -> Fault | None:
-    """None where the answer is a success; `what` begins a sentence."""
+    """Fault in an outcome; None for a success. `what` names the request, to begin an error message."""
     outcome = heard.outcome
     if isinstance(outcome, Answer) and 200 <= outcome.status < 300:  # noqa: PLR2004 - a status code is its own name
         return None

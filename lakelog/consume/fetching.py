@@ -1,7 +1,7 @@
-"""Records as they come, and seeking elsewhere. Pure.
+"""Fetches of records, and seeks. Pure.
 
-One request after the other; each says which answer arrived last, so that the server gives again what did not. What an
-answer has of a partition counts only if nothing happened to that meanwhile.
+One request at a time; each has the number of the last answer that arrived, so that the server repeats lost ones.
+Records of a partition are taken only if it was not sought or reassigned during the fetch.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from lakelog.transport.exchange import Answer, Request
 from lakelog.transport.retry import Heard
 from lakelog.transport.server_errors import Fault
 
-#: An answer without records that comes at once, as from a server that ends, is not asked for again at once.
+#: The pause after an empty answer that came at once, as from a server that is shutting down.
 _AT_ONCE_S: Final = 0.02
 
 Turns = Mapping[TopicPartition, tuple[Held, int]]
 
 
 class Given(NamedTuple):
-    """An answer, and when it was given. Where its number jumped, the server began anew, and forgot where we were.
+    """Generation and numbering of an answer. `jumped`: the server lost its positions of this member, and restarted.
 
-    `alone` is whether one before it did not arrive.
+    `alone`: an answer before it did not arrive.
     """
 
     generation: int
@@ -39,7 +39,7 @@ class Given(NamedTuple):
 
 
 class Fetching:
-    """`arrow` is whether batches are wanted: what the last poll asked for."""
+    """Lane of fetches and seeks. `arrow`: the last poll asked for Arrow batches."""
 
     def __init__(self, known: ConsumerState, wire: Wire) -> None:
         self.arrow = False
@@ -49,7 +49,7 @@ class Fetching:
         self._last_count = 0
 
     def run(self) -> Doing[None]:
-        """Until the consumer ends."""
+        """Run until the consumer ends."""
         known = self._known
         now = (yield NOW).now
         while not known.ended:
@@ -67,7 +67,7 @@ class Fetching:
     # --- seeking
 
     def _seeks(self) -> dict[TopicPartition, int]:
-        """Of partitions that were given in one generation, as a request speaks of one."""
+        """Pending seeks of partitions that were assigned in one generation: a request names one."""
         held = [each for each in self._known.held.values() if each.sought is not None and each.stays]
         return {each.partition: each.sought or 0 for each in held if each.since == held[0].since}
 
@@ -84,7 +84,7 @@ class Fetching:
             self._forget(seeks, turns)
             return heard.now
         if known.subscribed and isinstance(fault.error, IllegalState | Fenced):
-            known.learn = True  # it is ours no more, or ours anew
+            known.learn = True  # the partition was lost, or assigned again
             known.touch()
             self._pace.failed(heard)
             return heard.now
@@ -95,7 +95,7 @@ class Fetching:
         return heard.now
 
     def _forget(self, seeks: dict[TopicPartition, int], turns: dict[TopicPartition, int]) -> None:
-        """Unless the caller sought elsewhere meanwhile."""
+        """Clear seeks that are done or failed, unless the caller sought again meanwhile."""
         for partition in seeks:
             held = self._known.held.get(partition)
             if held is not None and held.turns == turns[partition]:
@@ -110,7 +110,7 @@ class Fetching:
         if known.held and not any(held.readable for held in known.held.values()):
             return False
         if known.careful and (not known.polling or known.commits or known.buffer.ready):
-            return False  # what is given for the last time is given to who has nothing else in hand
+            return False  # a record's last attempt is delivered only to a member without other records in hand
         enough = max(known.settings.max_poll_records, self._last_count // 2)
         anything = bool(known.held) or (known.subscribed and known.generation != NO_GENERATION)
         return anything and known.buffer.ready < enough
@@ -158,7 +158,7 @@ class Fetching:
         return Given(number_in(answer, "lakelog-generation") or 0, jumped, alone)
 
     def _until_learned(self, given: Given, records: list[tuple[TopicPartition, RecordRun]], now: float) -> Doing[float]:
-        """Ask what is ours where the answer speaks of something new."""
+        """Wait for a new heartbeat if the answer has a new generation or an unknown partition."""
         known = self._known
         if not known.subscribed:
             return now
@@ -166,7 +166,7 @@ class Fetching:
             return now
         known.learn = True
         known.touch()
-        member, beat = known.member, known.beats + 1  # one that is on its way now may know less than the answer
+        member, beat = known.member, known.beats + 1  # a heartbeat in flight may be older than the answer
         while known.learned < beat and known.member == member and not known.ended and not known.leaving:
             now = (yield Wait()).now
         return now
@@ -181,7 +181,7 @@ class Fetching:
                 known.miss(partition, given.generation, stretch.first)
                 continue
             if held.since is not None and held.since > given.generation:
-                continue  # it was given to us again behind this
+                continue  # the partition was assigned again after this answer
             asked, turn = turns.get(partition, (None, 0))
             sought = held.turns != turn if asked is held else held.sought is not None
             if not sought and (asked is held or known.subscribed):
@@ -191,21 +191,21 @@ class Fetching:
             known.touch()
 
     def _take(self, held: Held, stretch: RecordRun, given: Given) -> None:
-        """Where the server goes back, it forgot where we were: what we had is left out."""
+        """Buffer records. If the server went back because it lost its position, records seen before are left out."""
         known = self._known
         if held.expected is not None and stretch.first != held.expected:
             if held.sought is not None or given.jumped:
                 return
             if stretch.first < held.expected and not known.subscribed and given.alone:
-                # A request of ours that came late may have taken back what arrived; or it is another log of that name.
+                # A late request of this member may have moved the server back; or the topic was recreated.
                 held.sought = held.expected
                 return
-            if stretch.first < held.expected and known.subscribed:  # else it is another log of that name
+            if stretch.first < held.expected and known.subscribed:  # else the topic was recreated
                 index = stretch.index_of(held.expected)
                 if index == len(stretch):
                     return
                 stretch = stretch.part(index)
-        if held.paused and known.buffer.holds(held):  # it was paused meanwhile, or too many are
+        if held.paused and known.buffer.holds(held):  # paused during the fetch, or cut from the list of paused
             held.sought = held.expected
             return
         held.sought = None

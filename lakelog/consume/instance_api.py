@@ -1,4 +1,4 @@
-"""What is sent to an instance of a group, and what its answers say. Pure."""
+"""Requests to an instance of a group, and its answers. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakelog.transport.exchange import Answer, Request
 JSON: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
 ARROW: Final = "application/vnd.apache.arrow.stream"
-#: Of the 32 KiB that a request's head may have.
+#: The most bytes for paused partitions, of the 32 KiB that a request's head may have.
 _MOST_PAUSED: Final = 16_000
 
 
@@ -43,7 +43,7 @@ _read_beat: Final = msgspec.json.Decoder(_Beat).decode
 
 
 class Asked(NamedTuple):
-    """What a request for records says: `received` and `done` are numbers of answers."""
+    """Arguments of a request for records; `received` and `done` are numbers of answers."""
 
     paused: Iterable[TopicPartition]
     received: int
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
 
 
 class Wire:
-    """Of one group."""
+    """Builds requests to the instances of one group."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
@@ -60,7 +60,7 @@ class Wire:
         self._patience_s = settings.request_timeout_ms / 1000
 
     def join(self, name: str) -> Request:
-        """The server commits nothing by itself, and it is this side that counts the time between two polls."""
+        """Create an instance without auto-commit on the server; this side enforces max.poll.interval.ms."""
         of = self._settings
         options: dict[str, Any] = {
             "name": name,
@@ -155,9 +155,9 @@ def read_beat(answer: Answer) -> Beat:
 
 
 def read_records(answer: Answer) -> list[tuple[TopicPartition, RecordRun]]:
-    """Each partition's records, in the order in which they came."""
+    """Runs of records by partition, in the order of the answer."""
     if answer.headers.get("content-type", "").startswith(ARROW):
-        from lakelog.consume.arrow import read_batches  # noqa: PLC0415 - only who asks for batches needs Arrow
+        from lakelog.consume.arrow import read_batches  # noqa: PLC0415 - only batches need Arrow
 
         return read_batches(answer.body)
     try:
@@ -171,7 +171,7 @@ def read_records(answer: Answer) -> list[tuple[TopicPartition, RecordRun]]:
 
 
 def is_last_try(answer: Answer) -> bool:
-    """It has a record that is given for the last time; or that is what comes next."""
+    """True if the answer has a record at its last attempt, or such a record comes next."""
     return answer.headers.get("lakelog-last-try") == "true"
 
 

@@ -1,6 +1,6 @@
-"""Being a member of a group: joining, saying what is wanted, saying that one lives, leaving. Pure.
+"""Membership in a group: joining, subscribing, heartbeats, leaving. Pure.
 
-One request after the other, so that what the server says of partitions is never overtaken by what it said before.
+One request at a time, so that an older assignment never overwrites a newer one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Act = Callable[[float], Generator[Request, Heard, float]]
 
 
 class Membership:
-    """`new_name` answers a name that nobody ever had."""
+    """Lane of the membership. `new_name` returns a unique name."""
 
     def __init__(self, known: ConsumerState, wire: Wire, new_name: Callable[[], str]) -> None:
         self._known = known
@@ -36,10 +36,10 @@ class Membership:
         self._beat_at = 0.0
         self._name: str | None = None
         self._doubted = False
-        """Whether we may have joined under the name without knowing it."""
+        """Whether a join under this name has an unknown outcome."""
 
     def run(self) -> Doing[None]:
-        """Until the consumer ends."""
+        """Run until the consumer ends."""
         now = (yield NOW).now
         while not self._is_over():
             act = self._next(now)
@@ -82,7 +82,7 @@ class Membership:
         return self._known.polled_at + self._known.settings.max_poll_interval_ms / 1000
 
     def _check_poll(self, now: float) -> None:
-        """A caller that does not come back leaves his partitions to others."""
+        """Leave the group if the caller has not polled for max.poll.interval.ms."""
         known = self._known
         waits = known.polling or not known.subscribed or known.member is None or known.leave_by is not None
         if waits or known.overdue or now < self._poll_by():
@@ -168,7 +168,7 @@ class Membership:
         known.leave_membership()
 
     def _refused(self, heard: Heard, what: str) -> bool:
-        """Whether a request of the member failed; then it is known what that means."""
+        """Check an answer for the member; True if the request failed, and the failure was applied to the state."""
         fault = self._fault(heard, what)
         if fault is None:
             self._pace.succeeded()

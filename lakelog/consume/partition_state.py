@@ -1,12 +1,12 @@
-"""One partition that a consumer has, and how far it is there. Pure.
+"""State of one assigned partition of a consumer. Pure.
 
-    expected   behind what arrived: what the server is to give next
-    position   behind what was handed out to the caller, or where he sought
-    settled    the position when the caller last came back for more: he is done with what is before
-    committed  what the group is known to have
+    expected   next offset from the server, behind the last that arrived
+    position   next offset for the caller, behind the last that was handed out, or where it sought
+    settled    position at the caller's last poll: all records below it are done
+    committed  the group's committed offset, as far as known
 
-It is `new` until the caller was told that it is his. It goes when the server, or the caller by another subscription,
-asks for it (`asked`): the caller is told, and what he is done with is committed (`giving`).
+It is `new` until its assignment is announced to the caller. When the server revokes it, or the caller's new
+subscription lacks it, it is `asked`; while the caller is notified and its finished records are committed, `giving`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Stage = Literal["new", "kept", "asked", "giving"]
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """`since` is the generation in which it was given; None where that is no matter.
+    """A partition that a consumer holds. `since`: the generation in which it was assigned; None for manual assignment.
 
-    `turns` tells apart what arrived before and after it was sought, or taken and given again.
+    `turns` is counted up by seeks and revocations, and tells records from before and after them apart.
     """
 
     partition: TopicPartition
@@ -36,9 +36,9 @@ class Held:
     settled: int | None = None
     committed: int | None = None
     sought: int | None = None
-    """What the server is to be told."""
+    """Offset of a seek that the server does not know yet."""
     first: int | None = None
-    """The first offset that arrived, as long as there is no position."""
+    """The first offset that arrived; it counts while there is no position."""
     turns: int = 0
 
     @property
@@ -51,17 +51,17 @@ class Held:
 
     @property
     def untouched(self) -> bool:
-        """Nothing of it arrived, and the caller did not seek there."""
+        """True if no record of it arrived, and the caller did not seek."""
         return self.stays and self.expected is None
 
     @property
     def undone(self) -> bool:
-        """Whether something was handed out and is not known to be committed."""
+        """True if records were handed out and are not known to be committed."""
         return self.position is not None and self.position != self.committed
 
     @property
     def next_for_caller(self) -> int | None:
-        """What he is to be given next; None where only the server knows."""
+        """Next offset for the caller; None if only the server knows it."""
         return self.first if self.position is None else self.position
 
     def seek(self, offset: int) -> None:
@@ -69,10 +69,10 @@ class Held:
         self.sought = self.expected = self.position = self.settled = offset
 
     def settle(self) -> None:
-        """The caller came back: he is done with what he was given."""
+        """Mark all records handed out as done: the caller polls again."""
         self.settled = self.position
 
     def unsettle(self) -> None:
-        """What the caller was given last does not count as done, unless it is committed already."""
+        """Mark the records handed out last as not done, unless they are committed already."""
         ahead = self.committed is not None and (self.settled is None or self.settled < self.committed)
         self.position = self.committed if ahead else self.settled

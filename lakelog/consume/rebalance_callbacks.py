@@ -1,4 +1,4 @@
-"""What a caller is told before he is given anything, in his own thread: what is his, what goes, what was lost. Pure."""
+"""Callbacks that run in the caller's thread before a poll returns: assigned, revoked, lost, commit results. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Listen = Callable[[list[TopicPartition]], object]
 
 
 class Listener(NamedTuple):
-    """Without `on_lost`, what was lost is told to `on_revoke`."""
+    """Rebalance callbacks of a caller. Without `on_lost`, lost partitions are passed to `on_revoke`."""
 
     on_assign: Listen | None = None
     on_revoke: Listen | None = None
@@ -28,7 +28,7 @@ class Announcing:
         self._known = known
 
     def run(self) -> Generator[Call | Wait, Heard, None]:
-        """Until there is nothing to tell. What the caller raises is raised when he was told all."""
+        """Run all pending callbacks; the first error of one is raised after the last."""
         known, raised = self._known, None
         while (act := self._next()) is not None:
             call, after = act
@@ -65,7 +65,7 @@ class Announcing:
         return None
 
     def _give(self, several: list[Held], now: float) -> None:
-        """What is to go goes when what was handed out of it is committed, or cannot be. It may be gone meanwhile."""
+        """Give up revoked partitions once their auto-commit is decided. Some may be lost already."""
         known = self._known
         several = [held for held in several if known.held.get(held.partition) is held]
         offsets = known.to_commit(several, now) if known.settings.enable_auto_commit else {}
@@ -77,7 +77,7 @@ class Announcing:
 
 
 def do_nothing(*_: Any) -> None:
-    """Where there is nothing more to do."""
+    """Do nothing: for steps that need no follow-up."""
 
 
 def _begin(several: list[Held]) -> None:

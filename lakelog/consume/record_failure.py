@@ -1,4 +1,4 @@
-"""Which errors say that a record could not be processed, of those that leave the `with` block of a consumer. Pure."""
+"""Classification of errors that leave a consumer's `with` block: could a record not be processed? Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakelog.foundation.errors import (
     WokenUp,
 )
 
-#: They speak of the server, of others, or of an end that somebody wanted.
+#: Errors about the server, about other clients, or about a requested end.
 _NO_RECORDS: Final = (
     ConcurrentUse, Fenced, NotAvailable, OutcomeUnknown, ProducerFenced, StillUnderWay, TransactionAborted,
     TransactionFenced, WokenUp,
@@ -24,7 +24,7 @@ _NO_RECORDS: Final = (
 
 
 def is_failure(error: BaseException | None) -> bool:
-    """An interrupt is none, nor is the end of a task, or a clean exit."""
+    """True for a failed record; not for an interrupt, a cancelled task or a clean exit."""
     if isinstance(error, SystemExit):
         return error.code not in (None, 0)
     return isinstance(error, Exception) and not isinstance(error, _NO_RECORDS)

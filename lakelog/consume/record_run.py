@@ -1,4 +1,4 @@
-"""Records of one partition that follow one another, as rows; `arrow` has them as a batch. Pure."""
+"""Runs of consecutive records of one partition, as rows; `arrow` has them as batches. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OFFSET: Final = attrgetter("offset")
 
 
 class RecordRun(Protocol):
-    """Never empty."""
+    """Consecutive records of one partition; never empty."""
 
     @property
     def first(self) -> int: ...
@@ -22,14 +22,14 @@ class RecordRun(Protocol):
     def __len__(self) -> int: ...
     def part(self, begin: int, end: int | None = None) -> RecordRun: ...
     def index_of(self, offset: int) -> int:
-        """Of the first record at or behind it."""
+        """Index of the first record at or after an offset."""
         ...
 
     def rows(self) -> list[ConsumerRecord]: ...
 
 
 class Rows:
-    """A stretch of records as they were decoded."""
+    """A run of records as they were decoded."""
 
     __slots__ = ("_records",)
 
@@ -58,7 +58,7 @@ class Rows:
 
 
 def find_runs(count: int, key_at: Callable[[int], Any]) -> Iterator[tuple[Any, int, int]]:
-    """The key of each run, with its begin and end: a server puts all records of a partition together."""
+    """Yield each run's key, begin and end: the server keeps the records of a partition together."""
     begin = 0
     while begin < count:
         key = key_at(begin)

@@ -1,4 +1,4 @@
-"""What is asked of the log and of the group without being a member. Pure: generators, driven by threads or by tasks."""
+"""Requests about the log and the group that need no member. Pure: generators, driven by threads or by tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakelog.transport.retry import Asking, Patience, Question, Rejected, ask
 
 T = TypeVar("T")
 _UNKNOWN_GROUP: Final = 40404
-#: Of a dead letter; what is longer is cut.
+#: Longest reason of a dead letter; a longer one is cut.
 MOST_REASON: Final = 1_000
 Side = Literal["beginning_offset", "end_offset"]
 
@@ -38,7 +38,7 @@ class _Committed(msgspec.Struct):
     offsets: list[_Entry]
 
 
-#: Asks for where to read on.
+#: Finds the offsets to seek to.
 Find = Callable[["ConsumerQuestions", list[TopicPartition]], Asking[dict[TopicPartition, int]]]
 
 
@@ -73,7 +73,7 @@ class ConsumerQuestions:
     def offsets_at(
         self, time: int, partitions: Iterable[TopicPartition], timeout: float | None
     ) -> Asking[dict[TopicPartition, int]]:
-        """Of the first record at or after a time; the end if there is none."""
+        """Offsets of the first records at or after a time; the end offset if there is none."""
         found: dict[TopicPartition, int] = {}
         for each in partitions:
             known = yield from self._offsets(each, time, timeout)
@@ -81,7 +81,7 @@ class ConsumerQuestions:
         return found
 
     def position(self, held: Held, timeout: float | None) -> Asking[int | None]:
-        """None where only the server knows where it began, which has not given a record yet."""
+        """Position of the caller; None if only the server knows it, and no record has arrived yet."""
         if held.next_for_caller is not None:
             return held.next_for_caller
         committed = (yield from self._all_committed(timeout)).get(held.partition)
@@ -92,7 +92,7 @@ class ConsumerQuestions:
         return (yield from self._offsets(held.partition, None, timeout)).beginning_offset
 
     def give_up(self, member: str, record: Spot, reason: str, since: int | None, timeout: float | None) -> Asking[None]:
-        """Asked again it does nothing more, so it is until the time is over."""
+        """Make a record a dead letter. A repeat has no further effect, so it is retried until the deadline."""
         request = Wire(self._settings).give_up(member, record, reason[:MOST_REASON], since)
         what = f"making offset {record.offset} of {record.partition} a dead letter"
         try:

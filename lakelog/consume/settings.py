@@ -1,4 +1,4 @@
-"""What a consumer can be told: Kafka's settings under Kafka's names. Pure."""
+"""Settings of a consumer: Kafka's settings under Kafka's names. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DESERIALIZERS: Final = Word(("bytes", "string", "json"), callables=True)
 
 
 class Id(NamedTuple):
-    """What a group, or one of its members, may be called."""
+    """Name of a group or of a static member."""
 
     @property
     def allowed(self) -> str:
@@ -48,7 +48,7 @@ class ResetPolicy(NamedTuple):
 
 
 class Text(NamedTuple):
-    """What the server checks."""
+    """Text that the server checks."""
 
     allowed: str
 
@@ -59,7 +59,7 @@ class Text(NamedTuple):
 
 
 class Attempts(NamedTuple):
-    """A number of them, or for ever."""
+    """Number of delivery attempts, or -1 for no limit."""
 
     @property
     def allowed(self) -> str:
@@ -118,13 +118,13 @@ CONSUMER_SETTINGS: Final = (
             "What the bytes of keys become; a callable is given the bytes. None stays."),
     Setting("value.deserializer", _DESERIALIZERS, "bytes", "What the bytes of values become, likewise."),
 )  # fmt: skip
-#: What a request asks the server to wait at most.
+#: The longest wait that a request asks the server for.
 MOST_WAIT_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """Every setting, with its dots as underscores."""
+    """The settings, with underscores in place of dots."""
 
     bootstrap_servers: str
     client_id: str
@@ -154,7 +154,7 @@ class ConsumerSettings:
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> ConsumerSettings:
-        """Refuses what contradicts itself."""
+        """Reads the settings; raises InvalidSetting if they contradict each other."""
         settings = cls(**read_settings(given, CONSUMER_SETTINGS))
         if settings.heartbeat_interval_ms >= settings.session_timeout_ms:
             raise InvalidSetting("heartbeat.interval.ms", "it must be less than session.timeout.ms")

@@ -1,4 +1,4 @@
-"""What a consumer hands out. Pure, and hot: an answer of the server is decoded straight into records."""
+"""Values that a consumer hands out. Pure, and hot: an answer of the server is decoded straight into records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelog.foundation.topic_partition import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     Content = Any
 else:
-    #: As it arrives; a deserializer puts something else in its place.
+    #: As it arrives; a deserializer may replace it by any value.
     Content = bytes | None
 
 
@@ -23,9 +23,9 @@ class Header(msgspec.Struct, gc=False):
 
 
 class ConsumerRecord(msgspec.Struct, gc=False):
-    """A record. `timestamp` is in milliseconds since 1970; `key` and `value` are what the deserializers made of them.
+    """A record. `timestamp` is in milliseconds since 1970; `key` and `value` are deserialized.
 
-    A key or value that is not there is None.
+    A missing key or value is None.
     """
 
     topic: str
@@ -37,12 +37,12 @@ class ConsumerRecord(msgspec.Struct, gc=False):
     headers: tuple[Header, ...] = ()
 
 
-#: The error or None, and what was to be committed.
+#: Called with the error or None, and the offsets of the commit.
 OnCommit = Callable[[LakelogError | None, dict[TopicPartition, OffsetAndMetadata]], object]
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is within its group. `generation` is -1 and `member_id` empty as long as it is no member."""
+    """Identity of a consumer in its group. While it is no member, `generation` is -1 and `member_id` empty."""
 
     group_id: str
     member_id: str
@@ -51,7 +51,7 @@ class GroupMetadata(NamedTuple):
 
 
 class GroupOffsets(NamedTuple):
-    """The next offsets to read, for a group to commit: of a member, who was given the partitions by that generation."""
+    """Next offsets to read, for a group to commit, with the member and the generation that assigned the partitions."""
 
     group_id: str
     member_id: str | None

@@ -1,4 +1,4 @@
-"""What a consumer is to read, and what callers name: partitions, offsets, topics. Pure."""
+"""Subscriptions of a consumer, and checks of a caller's arguments: partitions, offsets, topics. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Wanted = Topics | Pattern | Manual
 
 
 class Spot(NamedTuple):
-    """A record, as the log names it."""
+    """Partition and offset of a record."""
 
     partition: TopicPartition
     offset: int
@@ -71,7 +71,7 @@ def read_offset(given: object) -> int:
 
 
 def read_offsets(given: Mapping[Partition, Offset] | None) -> dict[TopicPartition, OffsetAndMetadata] | None:
-    """The offsets to commit: each a number, or one with a note."""
+    """The offsets to commit, each a number or a number with metadata."""
     if given is None:
         return None
     entries = [OffsetAndMetadata(each) if isinstance(each, int) else each for each in given.values()]

@@ -1,6 +1,6 @@
-"""Tasks that do what the lanes say, in one event loop, beside the task of a caller. Decides nothing.
+"""Tasks that drive the lanes, in one event loop, beside the caller's task. They decide nothing.
 
-What is known changes only between two awaits, so nothing is locked.
+State changes only between two awaits, so there is no lock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log: Final = logging.getLogger("lakelog.consume")
 
 
 class AsyncWork:
-    """What an AsyncConsumer does its work with. It belongs to the loop in which it is used first."""
+    """Driver of an AsyncConsumer. It belongs to the loop in which it is used first."""
 
     def __init__(self, settings: ConsumerSettings, transport: AsyncTransport) -> None:
         self.consumption = Consumption(settings, lambda: uuid.uuid4().hex)
@@ -38,19 +38,19 @@ class AsyncWork:
         self._user: asyncio.Task[Any] | None = None
         self._depth = 0
         self._closing = self._started = False
-        #: Why nothing can be done any more.
+        #: Makes the error of every call after the end.
         self._ended: Callable[[], LakelogError] | None = None
 
     # --- a caller's task
 
     @property
     def closing(self) -> bool:
-        """Somebody closed it."""
+        """True after `close` was called."""
         return self._closing
 
     @contextlib.contextmanager
     def using(self) -> Generator[Consumption]:
-        """One task at a time; its listeners may call again."""
+        """Reserve the consumer for the calling task; its listeners may call again."""
         me = asyncio.current_task()
         if self._ended is not None:
             raise self._ended()
@@ -65,11 +65,11 @@ class AsyncWork:
             self._release()
 
     async def call(self, doing: Doing[T]) -> T:
-        """Within `using`: what may have to wait."""
+        """Drive a call that may wait; only within `using`."""
         return await self._drive(doing, may_end=True)
 
     def change(self, act: Callable[[float], T]) -> T:
-        """Within `using`: what needs no wait. It is given the time."""
+        """Apply a change that needs no wait; only within `using`. `act` gets the time."""
         try:
             return act(asyncio.get_running_loop().time())
         finally:
@@ -77,7 +77,7 @@ class AsyncWork:
             self._tell()
 
     async def ask(self, asking: Asking[T]) -> T:
-        """Within `using`: what needs nobody else."""
+        """Send requests that need no lane; only within `using`."""
         return await run_async(asking, self._transport)
 
     def wake_up(self) -> None:
@@ -85,7 +85,7 @@ class AsyncWork:
         self._touch()
 
     async def close(self, make: Callable[[], Doing[None]]) -> None:
-        """A call that another task waits in ends, and raises Closed. Who comes second waits for the first."""
+        """Close: a call that waits in another task raises Closed. A second closer waits for the first."""
         me = asyncio.current_task()
         if self._ended is not None:
             return
@@ -123,7 +123,7 @@ class AsyncWork:
             self._user = None
             self._tell()
 
-    # --- tasks of our own
+    # --- the lanes' tasks
 
     def _start_tasks(self) -> None:
         if self._started or self.consumption.known.wanted is None:
@@ -140,7 +140,7 @@ class AsyncWork:
             if not self._closing:
                 self._end("the event loop has ended")
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, no caller waits for ever
+        except Exception as error:  # noqa: BLE001 - any failure: no caller may wait forever
             _log.exception("a consumer failed")
             self._end(f"its lane of {lane.name} failed: {error!r}")
 
@@ -149,10 +149,10 @@ class AsyncWork:
         self.consumption.known.ended = True
         self._touch()
 
-    # --- doing what is said
+    # --- driving the generators
 
     async def _drive(self, doing: Doing[T], *, may_end: bool) -> T:
-        """`may_end` for what a caller waits for, which ends when the consumer does."""
+        """Run a generator to its end. `may_end`: it is a caller's call, which ends when the consumer does."""
         known, loop = self.consumption.known, asyncio.get_running_loop()
         advance: Callable[[], Step] = lambda: next(doing)  # noqa: E731
         try:
@@ -176,7 +176,7 @@ class AsyncWork:
                         made = step.act(*step.given)
                         if inspect.isawaitable(made):
                             await made
-                    except BaseException as error:  # noqa: BLE001 - it is thrown where it was called from
+                    except BaseException as error:  # noqa: BLE001 - it is thrown into the generator
                         advance = partial(doing.throw, error)
                         continue
                 heard = Heard(loop.time(), chance.draw(), outcome)
@@ -196,7 +196,7 @@ class AsyncWork:
         self._check_end(may_end=may_end)
 
     async def _change(self, until: float | None) -> None:
-        """Until somebody tells, or it is that late."""
+        """Wait for `_tell`, or until the given time."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:

@@ -1,6 +1,6 @@
-"""Threads that do what the lanes say, and a caller's thread that does what a call says. Decides nothing.
+"""Threads that drive the lanes, and the caller's thread that drives its calls. They decide nothing.
 
-One lock guards all that is known; it is held while something is decided, never while something is sent or called back.
+One lock guards the consumer's state; it is held for decisions, never during a request or a callback.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Step = Request | Wait | Call
 _log: Final = logging.getLogger("lakelog.consume")
 #: How long a forgotten consumer tries to leave its group.
 _LEAVING_S: Final = 5.0
-#: How long a clean end waits for threads that have nothing to do any more.
+#: How long `close` waits for the threads to end.
 _JOIN_S: Final = 0.5
 
 
 class Work:
-    """What a Consumer does its work with. It ends when that is closed, or forgotten."""
+    """Driver of a Consumer. It ends when the Consumer is closed or garbage collected."""
 
     def __init__(self, settings: ConsumerSettings, transport: Transport) -> None:
         self.consumption = Consumption(settings, lambda: uuid.uuid4().hex)
@@ -45,7 +45,7 @@ class Work:
         self._user: int | None = None
         self._depth = 0
         self._closing = self._started = False
-        #: Why nothing can be done any more.
+        #: Makes the error of every call after the end.
         self._ended: Callable[[], LakelogError] | None = None
         _watch_over(self)
 
@@ -53,12 +53,12 @@ class Work:
 
     @property
     def closing(self) -> bool:
-        """Somebody closed it."""
+        """True after `close` was called."""
         return self._closing
 
     @contextlib.contextmanager
     def using(self) -> Generator[Consumption]:
-        """One thread at a time; its listeners may call again."""
+        """Reserve the consumer for the calling thread; its listeners may call again."""
         me = threading.get_ident()
         with self._lock:
             if self._ended is not None:
@@ -74,11 +74,11 @@ class Work:
             self._release()
 
     def call(self, doing: Doing[T]) -> T:
-        """Within `using`: what may have to wait."""
+        """Drive a call that may wait; only within `using`."""
         return self._drive(doing, may_end=True)
 
     def change(self, act: Callable[[float], T]) -> T:
-        """Within `using`: what needs no wait. It is given the time."""
+        """Apply a change that needs no wait; only within `using`. `act` gets the time."""
         with self._lock:
             try:
                 return act(monotonic())
@@ -87,17 +87,17 @@ class Work:
                 self._changed.notify_all()
 
     def ask(self, asking: Asking[T]) -> T:
-        """Within `using`: what needs nobody else."""
+        """Send requests that need no lane; only within `using`."""
         return run(asking, self._transport)
 
     def wake_up(self) -> None:
-        """Any thread, at any time."""
+        """Interrupt the waiting call; for any thread, at any time."""
         with self._lock:
             self.consumption.known.woken = True
             self._tell()
 
     def close(self, make: Callable[[], Doing[None]]) -> None:
-        """Any thread: a call that another one waits in ends, with Closed. Who comes second waits for the first."""
+        """Close, from any thread: a call that waits in another raises Closed. A second closer waits for the first."""
         me = threading.get_ident()
         with self._lock:
             if self._ended is not None:
@@ -137,7 +137,7 @@ class Work:
                 self._user = None
                 self._changed.notify_all()
 
-    # --- threads of our own
+    # --- the lanes' threads
 
     def _start_threads(self) -> None:
         with self._lock:
@@ -153,7 +153,7 @@ class Work:
     def _run(self, lane: Lane) -> None:
         try:
             self._drive(lane.run(), may_end=False)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, no caller waits for ever
+        except BaseException as error:  # noqa: BLE001 - any failure: no caller may wait forever
             _log.exception("a consumer failed")
             self._fail(error)
         finally:
@@ -171,7 +171,7 @@ class Work:
             self._tell()
 
     def abandon(self) -> None:
-        """Nobody knows the consumer any more: it leaves its group and ends. Called wherever that is noticed."""
+        """Leave the group and end, because the consumer was garbage collected. Called from any thread."""
         with self._lock:
             known = self.consumption.known
             if known.ended or self._closing:
@@ -184,16 +184,16 @@ class Work:
                 self._transport.close()
 
     def forget_parent(self) -> None:
-        """In the child of a fork there are no threads, and what the parent reads is the parent's."""
+        """Reset in the child of a fork: it has no threads, and the partitions are the parent's."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._threads, self._user, self._depth = set(), None, 0
         self._ended = lambda: Closed("this process is a fork of the one that opened it; open another one here")
 
-    # --- doing what is said
+    # --- driving the generators
 
     def _drive(self, doing: Doing[T], *, may_end: bool) -> T:
-        """`may_end` for what a caller waits for, which ends when the consumer does."""
+        """Run a generator to its end. `may_end`: it is a caller's call, which ends when the consumer does."""
         advance: Callable[[], Step] = lambda: next(doing)  # noqa: E731
         try:
             while True:
@@ -204,7 +204,7 @@ class Work:
                 else:
                     try:
                         step.act(*step.given)
-                    except BaseException as error:  # noqa: BLE001 - it is thrown where it was called from
+                    except BaseException as error:  # noqa: BLE001 - it is thrown into the generator
                         advance = partial(doing.throw, error)
                         continue
                 advance = partial(_send, doing, outcome)
@@ -216,7 +216,7 @@ class Work:
                 self._changed.notify_all()
 
     def _advance(self, doing: Doing[Any], advance: Callable[[], Step], *, may_end: bool) -> Request | Call:
-        """Up to the next thing that is done without the lock. Waiting is done here."""
+        """Advance to the next step that is done without the lock; Wait steps are done here."""
         known = self.consumption.known
         with self._lock:
             while True:

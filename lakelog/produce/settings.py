@@ -60,7 +60,7 @@ PRODUCER_SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """All settings, with underscores in place of dots."""
+    """The settings, with underscores in place of dots."""
 
     bootstrap_servers: str
     client_id: str
