@@ -1,4 +1,4 @@
-"""What an admin asks of groups, and what the answers mean. Pure: generators, driven by threads or by tasks.
+"""Requests of an admin about groups. Pure: generators, driven by threads or by tasks.
 
 What is lost on the way is asked again where that does no harm. A reset is not: its answer would say of a repeat what
 it means of the first attempt.
@@ -27,7 +27,7 @@ from lakelog.groups.shapes import (
 from lakelog.transport.json_requests import JsonQuestions, read_answer
 from lakelog.transport.retry import Asking, Pause, Rejected
 
-#: An offset, or one with a note.
+#: An offset, or one with metadata.
 Offset = int | OffsetAndMetadata
 End = Literal["earliest", "latest"]
 #: A topic and the number of a partition.
@@ -35,7 +35,7 @@ Partition = tuple[str, int]
 
 
 class GroupQuestions(JsonQuestions):
-    """Every method is one question, or a few."""
+    """Requests about groups; each method sends one, or a few."""
 
     def list_groups(self) -> Asking[list[GroupListing]]:
         what = "listing the groups"

@@ -1,4 +1,4 @@
-"""What is known of groups: small values as the server answers them. A time is in milliseconds since 1970."""
+"""Descriptions of groups: small values as the server returns them. Times are in milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GroupState = Literal["Empty", "Stable", "Reconciling", "Dead"]
 
 
 class GroupListing(msgspec.Struct, frozen=True):
-    """`assignor` is None where nobody subscribes; `dead_letter_topics` are those that its members named or filled."""
+    """A group. `assignor`: None without subscriptions; `dead_letter_topics`: those that its members named or filled."""
 
     group: str
     state: GroupState
@@ -23,9 +23,9 @@ class GroupListing(msgspec.Struct, frozen=True):
 
 
 class GroupMember(NamedTuple):
-    """`assigned` is what it may read, `revoking` what it is to give up.
+    """A member. `assigned`: partitions that it may read; `revoking`: those that it must give up.
 
-    `standing` is `active`; `lapsed`: it lives, but did not poll in time; `away`: a static member that may come back.
+    `standing` is `active`; `lapsed`: alive, but it did not poll in time; `away`: a static member that may come back.
     """
 
     instance_id: str
@@ -39,10 +39,10 @@ class GroupMember(NamedTuple):
 
 
 class GroupPartition(msgspec.Struct, frozen=True):
-    """How far a group is in one partition. `next_offset` is the next one to read, None where nothing is committed.
+    """Progress of a group in one partition. `next_offset` is the next one to read, None if nothing is committed.
 
-    `lag` counts the records from there to the end; where nothing is committed from where the owner begins. It is None
-    where that is not known.
+    `lag` counts the records from there to the end; if nothing is committed, from where the owner begins. It is None if
+    unknown.
     """
 
     topic: str
@@ -57,7 +57,7 @@ class GroupPartition(msgspec.Struct, frozen=True):
 
 
 class GroupDescription(NamedTuple):
-    """`lag` is the sum of those that are known; `assignor` is None where nobody subscribes."""
+    """A group in detail. `lag`: the sum of the known lags; `assignor`: None without subscriptions."""
 
     group: str
     state: GroupState
@@ -69,7 +69,7 @@ class GroupDescription(NamedTuple):
 
 
 class OffsetReset(NamedTuple):
-    """`before` is None where nothing was committed."""
+    """Offsets before and after a reset; `before` is None if nothing was committed."""
 
     before: int | None
     after: int

@@ -1,7 +1,7 @@
-"""What an admin asks of topics, and what the answers mean. Pure: generators, driven by threads or by tasks.
+"""Requests of an admin about topics. Pure: generators, driven by threads or by tasks.
 
-What is lost on the way is asked again where that does no harm. Where an answer to a repeat could be the echo of the
-first attempt (the topic is there already, or gone already) it is taken for that.
+A request without an answer is retried where that does no harm. If the answer to a retry may be due to the first attempt
+(the topic exists already, or is gone already), it counts as success.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BATCHES = 10_000
 
 
 class TopicQuestions(JsonQuestions):
-    """Remembers which cluster it is that v3's routes want named."""
+    """Requests about topics. Caches the cluster id, which is part of the v3 routes."""
 
     def __init__(self, patience: Patience) -> None:
         super().__init__(patience)
@@ -113,7 +113,7 @@ class TopicQuestions(JsonQuestions):
         return read_answer(what, (yield from self.ask(what, "GET", path)), PartitionOffsets)
 
     def batches(self, topic: str, partition: int, offset: int) -> Asking[list[Batch]]:
-        """The server answers with so many at once."""
+        """List batches, in pages of `_BATCHES`."""
         check_topic(topic)
         what = f"listing the batches of {topic}-{partition:d}"
         found: list[Batch] = []
@@ -126,7 +126,7 @@ class TopicQuestions(JsonQuestions):
             offset = page[-1].last_offset + 1
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> Asking[int]:
-        """-1 is the end, which a repeat would find further on."""
+        """Delete records. An offset of -1 means the end, which moves, so that request is not retried."""
         check_topic(topic)
         what = f"deleting records of {topic}-{partition:d}"
         path = f"/topics/{topic}/partitions/{partition:d}/records:delete"
@@ -143,7 +143,7 @@ class TopicQuestions(JsonQuestions):
 
 
 def _said(value: ConfigValue) -> ConfigValue:
-    """The server takes true and false as text."""
+    """Convert booleans to text, as the server expects them."""
     return str(value).lower() if isinstance(value, bool) else value
 
 

@@ -1,4 +1,4 @@
-"""What an admin can be told: Kafka's settings under Kafka's names. Pure."""
+"""Settings of an admin: Kafka's settings under Kafka's names. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADMIN_SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
-    """Every setting, with its dots as underscores."""
+    """The settings, with underscores in place of dots."""
 
     bootstrap_servers: str
     client_id: str

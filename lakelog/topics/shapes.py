@@ -1,4 +1,4 @@
-"""What is known of topics: small values as the server answers them."""
+"""Descriptions of topics: small values as the server returns them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class TopicDescription(NamedTuple):
-    """`configs` are all that are in force, the defaults too; of a topic that was just made, those set on itself."""
+    """A topic. `configs`: all in force, with the defaults; for a topic just created, only those set on it."""
 
     name: str
     partitions: int
@@ -16,7 +16,7 @@ class TopicDescription(NamedTuple):
 
 
 class ConfigEntry(msgspec.Struct, frozen=True):
-    """One setting of a topic. `source` is `DYNAMIC_TOPIC_CONFIG` where it is set on the topic itself."""
+    """A setting of a topic. `source` is `DYNAMIC_TOPIC_CONFIG` if it is set on the topic itself."""
 
     name: str
     value: str
@@ -25,7 +25,7 @@ class ConfigEntry(msgspec.Struct, frozen=True):
 
 
 class PartitionOffsets(msgspec.Struct, frozen=True):
-    """`end_offset` is the next that a record will be given, `offset` the first at or after an asked time, or None."""
+    """Offsets of a partition. `end_offset`: the next record's; `offset`: the first at or after a time, or None."""
 
     beginning_offset: int
     end_offset: int
@@ -35,8 +35,8 @@ class PartitionOffsets(msgspec.Struct, frozen=True):
 class Batch(msgspec.Struct, frozen=True):
     """A file of a partition's table: `count` records from `base_offset` to `last_offset`.
 
-    `size` is its bytes, `position` those of all batches before it. `created_ms` says when it came into the table, in
-    milliseconds since 1970, and `file` where it is below the table.
+    `size` is in bytes, `position` is the size of all batches before it. `created_ms` is when it was added to the table,
+    in milliseconds since 1970, and `file` its path below the table.
     """
 
     base_offset: int

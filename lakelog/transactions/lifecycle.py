@@ -1,8 +1,8 @@
-"""One transaction, from its beginning to its end: its records, their numbers, and what becomes of them. Pure.
+"""Lifecycle of a transaction, from begin to end: its records, their numbers and results. Pure.
 
-Records wait in one batch for each topic. A batch is one request, and one request is under way at a time: the numbers of
-a topic begin at 0 in each transaction. When a request is refused, or nobody answers it, the whole transaction has
-failed: nothing is sent any more, and all that is left is to abort it.
+Records wait in one batch for each topic. A batch is one request, and one request is in flight at a time; the numbers of
+a topic begin at 0 in each transaction. When a request is refused or stays unanswered, the whole transaction has failed:
+nothing more is sent, and it can only be aborted.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ B = TypeVar("B", bound=Batch)
 
 
 class _Kept(NamedTuple):
-    """What the server keeps of a batch: all of it, each record in its partition, where that is known."""
+    """A batch that the server has; `partitions` are those of its records, or None if they are unknown."""
 
     batch: Batch
     partitions: list[int] | None
 
 
 class TransactionLifecycle(Generic[B]):
-    """`new_batch` makes one of a driver's own kind, of its topic and its number.
+    """State of one transaction. `new_batch` makes the driver's kind of batch from a topic and a number.
 
-    `failed` is why it cannot be committed, `deciding` whether the server was asked to, `over` whether it has ended.
+    `failed`: the error that prevents a commit; `deciding`: the commit was requested; `over`: it has ended.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class TransactionLifecycle(Generic[B]):
         self._bad: dict[int, dict[int, LakelogError]] = {}
 
     def check(self) -> None:
-        """Raise where nothing can be added to it."""
+        """Raise an error if no records can be added."""
         if self.failed is not None:
             raise self.failed
         if self.over or self.deciding:
             raise IllegalState("the transaction is over")
 
     def add(self, topic: str, row: Row, size: int) -> B:
-        """The batch that the record is the last one of."""
+        """Append a record; returns its batch, in which it is the last."""
         self.check()
         batch = self._waiting.get(topic)
         if batch is None:
@@ -85,7 +85,7 @@ class TransactionLifecycle(Generic[B]):
         return batch
 
     def must_go_before(self, topic: str, size: int) -> Sequence[str]:
-        """The topics whose batches have to be sent before there is room for such a record."""
+        """Topics whose batches must be sent before a record of this size fits."""
         batch = self._waiting.get(topic)
         if self._held and self._held + size > self._memory:
             return tuple(self._waiting)
@@ -94,7 +94,7 @@ class TransactionLifecycle(Generic[B]):
         return ()
 
     def send(self, topics: Iterable[str] | None = None) -> Asking[None]:
-        """The batches of these topics, or all."""
+        """Send the batches of these topics, or all."""
         self.check()
         for topic in tuple(self._waiting) if topics is None else topics:
             yield from self._send(self._waiting[topic])
@@ -108,7 +108,7 @@ class TransactionLifecycle(Generic[B]):
             raise
 
     def commit(self) -> Asking[list[list[Place]]]:
-        """Where the records of each batch are."""
+        """Commit; returns the places of the records of each batch."""
         yield from self.send()
         self.deciding = True
         stored = yield from self._asks.commit(self.begun.id)
@@ -119,11 +119,11 @@ class TransactionLifecycle(Generic[B]):
         return self._asks.abort(self.begun.id)
 
     def break_off(self, why: BaseException) -> None:
-        """Something came between a request and its answer."""
+        """Mark as failed: a request was interrupted before its answer."""
         self.failed = self.failed or self.reason_of(why)
 
     def reason_of(self, why: BaseException) -> LakelogError:
-        """What is known of the records when this ends it."""
+        """Error for the records when this exception ends the transaction."""
         if self.deciding:
             return OutcomeUnknown(f"committing transaction {self.begun.id}", repr(why))
         if isinstance(why, Closed):
@@ -131,13 +131,13 @@ class TransactionLifecycle(Generic[B]):
         return TransactionAborted(f"transaction {self.begun.id} was aborted: {why!r}")
 
     def stored(self, places: Sequence[Sequence[Place]]) -> list[B]:
-        """It is committed: settle every batch."""
+        """Settle every batch after a commit."""
         for kept, its in zip(self._kept, places, strict=True):
             kept.batch.store(range(len(its)), its)
         return self._settle()
 
     def lost(self, error: LakelogError) -> list[B]:
-        """It is not, or nobody knows: settle every batch."""
+        """Settle every batch with errors: not committed, or not known to be."""
         blamed = any(self._bad.values())
         others = TransactionAborted(f"the transaction was aborted: {error}", said=error.said) if blamed else error
         for batch in self._batches:
@@ -163,7 +163,7 @@ class TransactionLifecycle(Generic[B]):
         except Unfit as unfit:
             self._bad[batch.number] = unfit.bad
             self.failed = next(iter(unfit.bad.values()), unfit.error)
-        except OutcomeUnknown as unknown:  # what is not committed is not stored
+        except OutcomeUnknown as unknown:  # certainly not stored: nothing is until the commit
             self.failed = NotAvailable(f"the transaction is given up: {unknown}", said=unknown.said)
         except LakelogError as error:
             self.failed = error

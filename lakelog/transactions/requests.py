@@ -1,7 +1,7 @@
-"""What a transaction asks of the server, and what the answers mean. Pure: generators, driven by threads or by tasks.
+"""Requests of a transaction to the server. Pure: generators, driven by threads or by tasks.
 
-All of it may be asked again. A begin whose answer was lost is followed by one that shuts it out; records have numbers;
-a commit is answered as the first time. Only of a commit can it stay unknown whether it was done.
+Every request may be retried: a repeated begin fences the transaction of a begin whose answer was lost, records have
+numbers, and a repeated commit gets the first answer. Only the outcome of a commit can stay unknown.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Taken(msgspec.Struct):
 
 
 class Unfit(Exception):
-    """The server refuses a request with records; `bad` says why of those that are to blame, by their places."""
+    """Refusal of a request with records; `bad`: the errors of the bad records by their index."""
 
     def __init__(self, error: LakelogError, bad: dict[int, LakelogError]) -> None:
         super().__init__(str(error))
@@ -68,7 +68,7 @@ class Unfit(Exception):
 
 
 class Request(NamedTuple):
-    """Records for one topic, under their number."""
+    """Records for one topic, with their sequence number."""
 
     topic: str
     payload: Payload
@@ -96,10 +96,10 @@ class TransactionQuestions:
             return read_answer(what, (yield from self._json.ask(what, "POST", "/transactions", body)), Begun)
         except OutcomeUnknown as unknown:
             error = NotAvailable(f"no transaction was begun: {unknown}", said=unknown.said)
-        raise error  # one of which nobody knows is as good as none
+        raise error  # a transaction whose id never arrived is as good as none
 
     def put(self, transaction: str, request: Request) -> Asking[list[int] | None]:
-        """The partition of each record, as far as that can be known; raises `Unfit` for what is refused."""
+        """Send records; returns their partitions, or None if unknown. Raises `Unfit` if they are refused."""
         topic, payload, stamp = request
         wired = self._wire.request_of(topic, payload, stamp, 0.0, {"Transaction-Id": transaction})
         what = f"keeping {len(payload.rows)} records for {topic}"
@@ -133,7 +133,7 @@ class TransactionQuestions:
         raise error
 
     def commit(self, transaction: str) -> Asking[list[Stored] | None]:
-        """What is stored of each request; None where there were too many. OutcomeUnknown where nobody answered."""
+        """Commit; returns the ranges stored by each request, or None if unknown. OutcomeUnknown if unanswered."""
         what = f"committing transaction {transaction}"
         try:
             heeded = yield from self._json.attempt(what, "POST", f"/transactions/{transaction}/commit")
@@ -146,18 +146,18 @@ class TransactionQuestions:
             try:
                 return read_answer(what, heeded, _Ended).requests
             except OutcomeUnknown:
-                return None  # committed it is
+                return None  # it is committed all the same
         raise error
 
     def abort(self, transaction: str) -> Asking[None]:
-        """Once: what nobody commits is never seen."""
+        """Abort, without retries: records that are never committed are never visible."""
         yield from self._once.ask("aborting a transaction", "POST", f"/transactions/{transaction}/abort")
 
 
 def place_records(
     partitions: Sequence[Sequence[int] | None], counts: Sequence[int], stored: Sequence[Stored] | None
 ) -> list[list[Place]]:
-    """Where the records of each request are, by what the commit says of it; None for what is not known."""
+    """Places of the records of each request, from the ranges in the commit's answer; None for what is unknown."""
     if stored is None or len(stored) != len(counts):
         return [_unplaced(given, count) for given, count in zip(partitions, counts, strict=True)]
     return [_place(given, count, each.ranges) for given, count, each in zip(partitions, counts, stored, strict=True)]
@@ -182,7 +182,7 @@ def _unplaced(partitions: Sequence[int] | None, count: int) -> list[Place]:
 
 
 def _read_partitions(body: bytes) -> list[int] | None:
-    """Of a repeat the server may have chosen others than the first time."""
+    """Partitions of the records; None for a repeat, for which the server may have chosen others than at first."""
     try:
         taken = msgspec.json.decode(body, type=_Taken)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -192,7 +192,7 @@ def _read_partitions(body: bytes) -> list[int] | None:
 
 
 def _of_group(error: LakelogError) -> LakelogError:
-    """Where it speaks of the member, the group went on without it."""
+    """Turn an error about the member into CommitFailed: the group continued without it."""
     code = 0 if error.said is None else error.said.error_code
     if isinstance(error, Fenced) or (isinstance(error, UnknownTopic) and code == _NO_MEMBER):
         return CommitFailed(f"the group went on without this consumer: {error}", said=error.said)

@@ -1,6 +1,6 @@
 """Transactions of an AsyncProducer, in the tasks of its callers. Knows the network; decides nothing.
 
-One lock is held while something is sent: a transaction has one request under way.
+One lock is held during a request: a transaction has one request in flight.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class _Batch(TaskBatch):
-    """Whoever leaves a transaction is told what went wrong: a future that nobody looks at need not complain."""
+    """A batch of a transaction. Leaving the transaction raises the error, so asyncio need not warn about futures."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class _Batch(TaskBatch):
 
 
 class AsyncTransacting:
-    """One transaction at a time."""
+    """Transactions of one producer, one at a time."""
 
     def __init__(self, settings: ProducerSettings, transport: AsyncTransport) -> None:
         self._settings = settings
@@ -76,7 +76,7 @@ class AsyncTransacting:
             return future
 
     async def flush(self) -> None:
-        """To the server, which keeps it: nothing is decided by that."""
+        """Send all records to the server, which holds them; this does not commit."""
         async with self._lock:
             if self._open is not None:
                 await self._run(self._open, self._open.send())
@@ -86,7 +86,7 @@ class AsyncTransacting:
             await self._run(course, course.move_offsets(moved))
 
     async def leave(self, course: TransactionLifecycle[_Batch], why: BaseException | None) -> None:
-        """Commit it, or, because of that error, abort it. Raises why it is not committed."""
+        """Commit, or abort because of `why`. Raises the error that prevented a commit."""
         async with self._lock:
             settled, error = await self._leave(course, why)
         for batch in settled:
@@ -95,7 +95,7 @@ class AsyncTransacting:
             raise error
 
     async def close(self) -> None:
-        """What is open is aborted."""
+        """Abort the open transaction, and take no more."""
         async with self._lock:
             self._closed = True
             settled, _ = ([], None) if self._open is None else await self._leave(self._open, Closed())
@@ -115,7 +115,7 @@ class AsyncTransacting:
     async def _end(
         self, course: TransactionLifecycle[_Batch], why: BaseException | None
     ) -> tuple[list[_Batch], LakelogError | None]:
-        """What is settled, and what to raise."""
+        """Commit or abort; returns the settled batches, and the error to raise."""
         error = course.failed
         if why is None and error is None:
             try:
@@ -129,7 +129,7 @@ class AsyncTransacting:
         reason = error or course.reason_of(why or Closed())
         settled = course.lost(reason)
         if reason.outcome != "unknown":
-            with contextlib.suppress(LakelogError):  # whether or not it arrives, nobody will commit it
+            with contextlib.suppress(LakelogError):  # if it is lost: the transaction is never committed
                 await run_async(course.abort(), self._transport)
         return settled, error if why is None else None
 

@@ -1,7 +1,7 @@
 """Transactions of a Producer, in the threads of its callers. Knows locks and the network; decides nothing.
 
-One lock is held while something is sent: a transaction has one request under way. Another guards what becomes of
-records, so that whoever waits for a future does not wait for a request.
+One lock is held during a request: a transaction has one request in flight. Another guards the results of records, so
+that a thread that waits for a future does not wait for a request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Transacting:
-    """One transaction at a time."""
+    """Transactions of one producer, one at a time."""
 
     def __init__(self, settings: ProducerSettings, transport: Transport) -> None:
         self._settings = settings
@@ -67,7 +67,7 @@ class Transacting:
             return RecordFuture(batch, len(batch.rows) - 1)
 
     def flush(self) -> None:
-        """To the server, which keeps it: nothing is decided by that."""
+        """Send all records to the server, which holds them; this does not commit."""
         self._check_process()
         with self._lock:
             if self._open is not None:
@@ -79,9 +79,9 @@ class Transacting:
             self._run(course, course.move_offsets(moved))
 
     def leave(self, course: TransactionLifecycle[ThreadBatch], why: BaseException | None) -> None:
-        """Commit it, or, because of that error, abort it. Raises why it is not committed."""
+        """Commit, or abort because of `why`. Raises the error that prevented a commit."""
         if self._is_forked and why is not None:
-            return  # what the parent began is the parent's
+            return  # the transaction belongs to the parent process
         self._check_process()
         with self._lock:
             if course.over:  # by a close
@@ -98,7 +98,7 @@ class Transacting:
             raise error
 
     def close(self) -> None:
-        """What is open is aborted."""
+        """Abort the open transaction, and take no more."""
         if self._is_forked:
             return
         with self._lock:
@@ -109,7 +109,7 @@ class Transacting:
     def _end(
         self, course: TransactionLifecycle[ThreadBatch], why: BaseException | None
     ) -> tuple[list[ThreadBatch], LakelogError | None]:
-        """What is settled, and what to raise."""
+        """Commit or abort; returns the settled batches, and the error to raise."""
         error = course.failed
         if why is None and error is None:
             try:
@@ -125,7 +125,7 @@ class Transacting:
         reason = error or course.reason_of(why or Closed())
         settled = self._settle(lambda: course.lost(reason))
         if reason.outcome != "unknown":
-            with contextlib.suppress(LakelogError):  # whether or not it arrives, nobody will commit it
+            with contextlib.suppress(LakelogError):  # if it is lost: the transaction is never committed
                 run(course.abort(), self._transport)
         return settled, error if why is None else None
 

@@ -1,4 +1,4 @@
-"""How httpx is told of a server: by a URL, or by the path of a Unix socket in one, as `http+unix://%2Frun%2Flakelog.sock`."""
+"""Server addresses for httpx: a URL, or a Unix socket's path in one, as `http+unix://%2Frun%2Flakelog.sock`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import httpx
 __all__ = ["async_client_options", "client_options"]
 
 _UNIX: Final = re.compile(r"http\+unix://([^/]+)/?", re.IGNORECASE)
-#: What stands in the Host of a request to a socket.
+#: Base URL of requests to a socket; it gives their Host header.
 _HOST: Final = "http://localhost"
 
 
 def client_options(url: str, **transport: Any) -> dict[str, Any]:
-    """Arguments of `httpx.Client`; `transport` is what a transport may be told, too."""
+    """Arguments of `httpx.Client`; `transport`: further arguments, which transports accept, too."""
     path = _path_of(url)
     if path is None:
         return _of_url(url) | transport
@@ -36,10 +36,10 @@ def _path_of(url: str) -> str | None:
 
 
 def _of_url(url: str) -> dict[str, Any]:
-    # Where nothing is encrypted nobody's certificates need be read, which takes longer than a request.
+    # Without encryption no certificates are loaded: that takes longer than a request.
     return {"base_url": url, "verify": url.lower().startswith("https:")}
 
 
 def _of_socket(transport: httpx.HTTPTransport | httpx.AsyncHTTPTransport) -> dict[str, Any]:
-    """Without the proxies that the environment names: none of them reaches a socket of this machine."""
+    """Arguments for a socket; they ignore the environment's proxies, none of which reaches a local socket."""
     return {"base_url": _HOST, "transport": transport, "trust_env": False}

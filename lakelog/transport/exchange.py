@@ -1,4 +1,4 @@
-"""One request and what becomes of it; the seam behind which the network is. Knows no route, no clock, no socket."""
+"""Requests and their outcomes; the interface to the network. Knows no route, no clock, no socket."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class Request(NamedTuple):
-    """`path` is what follows the server's address, with its query. `timeout_s` bounds each wait for the network."""
+    """An HTTP request. `path` follows the server's address, with the query; `timeout_s` bounds each network wait."""
 
     method: str
     path: str
@@ -17,7 +17,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The whole answer, whatever its status. Names of `headers` are in lower case."""
+    """A complete answer of any status. Names of `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -31,17 +31,17 @@ class NotSent(NamedTuple):
 
 
 class AnswerLost(NamedTuple):
-    """The request was sent, at least in part, and no whole answer came: what it did is unknown."""
+    """The request was sent, at least in part, and no complete answer came: its effect is unknown."""
 
     why: str
 
 
-#: The closed set of what can become of a request. None of it is an exception: a driver passes it on as it is.
+#: The closed set of outcomes of a request. None is an exception: a driver passes it on as a value.
 Outcome = Answer | NotSent | AnswerLost
 
 
 class Transport(Protocol):
-    """May be called by several threads at once."""
+    """Sends requests; may be called by several threads at once."""
 
     def send(self, request: Request) -> Outcome: ...
 
@@ -49,7 +49,7 @@ class Transport(Protocol):
 
 
 class AsyncTransport(Protocol):
-    """May be called by several tasks of one event loop at once."""
+    """Sends requests; may be called by several tasks of one event loop at once."""
 
     async def send(self, request: Request) -> Outcome: ...
 

@@ -1,6 +1,6 @@
-"""The network: httpx, in threads and in tasks. Knows what of a failure proves that nothing was sent, and nothing else.
+"""The network: httpx, in threads and in tasks. Knows which failures prove that nothing was sent, and nothing else.
 
-Whatever is not known to have failed before the first byte counts as sent.
+A request counts as sent unless it is known to have failed before the first byte.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout,
 
 
 class HttpTransport:
-    """`address` is the server's, without a slash at its end."""
+    """Transport for threads. `address` is the server's, without a slash at its end."""
 
     def __init__(self, address: str, client_id: str, connections: int) -> None:
         self._client = httpx.Client(**_headers(client_id), **client_options(address, **_limits(connections)))

@@ -1,4 +1,4 @@
-"""Random numbers for the pauses of clients. They come from the system, and leave alone what a program has seeded."""
+"""Random numbers for the pauses of clients, from the system: a program's seeded generator is not touched."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from random import SystemRandom
 
 
 def draw() -> float:
-    """From 0 to 1. Clients draw in threads of their own, at any time."""
+    """Random number from 0 to 1; may be called by any thread."""
     return SystemRandom().random()

@@ -1,4 +1,4 @@
-"""Questions whose bodies and answers are JSON: what admins ask, whatever it is about. Pure, but for who drives them."""
+"""Requests with JSON bodies and answers, for all calls of admins. Pure: generators, driven by threads or by tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 
 class JsonQuestions:
-    """`what` begins a sentence about a question."""
+    """Sends JSON requests. `what` names a request, to begin an error message."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -24,7 +24,7 @@ class JsonQuestions:
     def ask(
         self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True
     ) -> Asking[Succeeded]:
-        """The answer; raises the error that a refusal means."""
+        """Return the answer; raises the error of a refusal."""
         try:
             return (yield from self.attempt(what, method, path, body, repeatable=repeatable))
         except Rejected as declined:
@@ -34,7 +34,7 @@ class JsonQuestions:
     def attempt(
         self, what: str, method: str, path: str, body: object = None, *, repeatable: bool = True
     ) -> Asking[Succeeded]:
-        """The same for who wants to look at a refusal: it raises `Rejected`."""
+        """Like `ask`, but raises `Rejected` for a refusal, so that the caller can inspect it."""
         request = Request(method, path)
         if body is not None:
             try:

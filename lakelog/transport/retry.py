@@ -1,7 +1,7 @@
-"""Asking until there is an answer or the time is over.
+"""Retries of a request until there is an answer or the deadline has passed.
 
-What is asked next is decided once, in a generator that yields what to do and is sent what became of it; `run` does it
-in a thread, `run_async` in a task.
+The logic is written once, as a generator that yields steps and is sent their outcomes; `run` drives it in a thread,
+`run_async` in a task.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 
 class Pause(NamedTuple):
-    """Do nothing for so long."""
+    """Wait for this long."""
 
     seconds: float
 
 
 class Heard(NamedTuple):
-    """What became of a request, or of a pause, and the time now."""
+    """Outcome of a request or of a pause, with the time and a random number."""
 
     now: float
     chance: float
@@ -38,7 +38,7 @@ Asking = Generator[Request | Pause, Heard, T]
 
 
 class Patience(NamedTuple):
-    """How long to ask, in all and each time, and how long to wait in between."""
+    """Limits of a request: its total time, the time and number of its attempts, and the pauses between them."""
 
     address: str
     total_s: float
@@ -48,7 +48,7 @@ class Patience(NamedTuple):
 
 
 class Question(NamedTuple):
-    """`what` begins a sentence about it. `repeatable`: asked twice it does no more than asked once."""
+    """A request to retry. `what` begins an error message about it. `repeatable`: it is idempotent."""
 
     what: str
     request: Request
@@ -56,14 +56,14 @@ class Question(NamedTuple):
 
 
 class Succeeded(NamedTuple):
-    """An answer of 2xx, and whether an attempt before it may have been the one that was done."""
+    """An answer of 2xx; `doubted`: an earlier attempt may have done the work already."""
 
     answer: Answer
     doubted: bool
 
 
 class Rejected(Exception):
-    """A refusal, and whether an attempt before it may have been done all the same."""
+    """A refusal; `doubted`: an earlier attempt may have done the work all the same."""
 
     def __init__(self, fault: Fault, *, doubted: bool) -> None:
         super().__init__(str(fault.error))
@@ -71,7 +71,7 @@ class Rejected(Exception):
 
 
 def ask(question: Question, patience: Patience) -> Asking[Succeeded]:
-    """An answer of 2xx; raises `Rejected` for what no repeat can mend, or else what the last attempt said."""
+    """Send until an answer of 2xx; raises `Rejected` if no retry can help, or the last error after the last retry."""
     now = (yield Pause(0)).now
     deadline = now + patience.total_s
     failures, doubted = 0, False
@@ -133,7 +133,7 @@ def fault_of(outcome: Outcome | None, what: str, address: str) -> Fault:
 
 
 def _given_up(question: Question, last: LakelogError, *, doubted: bool) -> LakelogError:
-    """A GET changes nothing, so of what was only asked nothing is unknown."""
+    """Error after the last attempt. A GET changes nothing, so its outcome is never unknown."""
     if question.request.method == "GET":
         return (
             NotAvailable(f"{question.what}: {last.why}", said=last.said) if isinstance(last, OutcomeUnknown) else last

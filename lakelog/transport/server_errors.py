@@ -1,10 +1,10 @@
-"""What an answer that is no success means: one table from the server's codes to the errors of clients. Pure.
+"""Errors of unsuccessful answers: one table from the server's codes to the errors of clients. Pure.
 
     4xx              nothing was stored or changed
-    not_attempted    as the body says it, of a 503: nothing was stored or changed
+    not_attempted    in the body of a 5xx, as of a 503: nothing was stored or changed
     everything else  unknown
 
-What a body does not say, the status does.
+Without an error code in the body, the status counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from lakelog.foundation.errors import (
 )
 from lakelog.transport.exchange import Answer
 
-#: The errors of a code, where the status alone does not tell.
+#: The errors by code, where the status alone is ambiguous.
 _BY_CODE: Final[dict[int, type[LakelogError]]] = {
     40002: InvalidConfig,
     40401: UnknownTopic,
@@ -64,7 +64,7 @@ _BY_CODE: Final[dict[int, type[LakelogError]]] = {
 _NO_OFFSET: Final = 40905
 _OUT_OF_RANGE: Final = 41601
 _TRANSACTION_TOO_LARGE: Final = 41301
-#: Of 4xx, those that say: not now.
+#: The 4xx that are temporary.
 _LATER: Final = frozenset({408, 425, 429})
 _SHOWN: Final = 300
 _SHOWN_OF_OTHERS: Final = 100
@@ -73,7 +73,7 @@ _MOST_DIGITS: Final = 6
 
 
 class Fault(NamedTuple):
-    """An answer that is no success. `again`: trying again can help. `facts` is the body, as far as it is an object."""
+    """An unsuccessful answer. `again`: a retry can help. `facts`: the body if it is an object, else empty."""
 
     error: LakelogError
     facts: Mapping[str, Any] = {}
@@ -86,7 +86,7 @@ class Fault(NamedTuple):
 
 
 def read_fault(answer: Answer, what: str) -> Fault:
-    """`what` was asked for, as the beginning of a sentence."""
+    """Read the fault in an answer. `what` names the request, to begin an error message."""
     facts = _facts(answer.body)
     said = said_of(answer, facts)
     retry_after_s = _retry_after_s(answer)
@@ -118,7 +118,7 @@ def _refusal(said: Said, facts: Mapping[str, Any]) -> LakelogError:
 
 
 def _foreign(answer: Answer, said: Said) -> ForeignAnswer:
-    """What a page says to people, without its marks."""
+    """Error with a foreign page's text, without its markup."""
     text = " ".join(_MARKS.sub(" ", answer.body.decode(errors="replace")).split())
     return ForeignAnswer(answer.status, text[:_SHOWN_OF_OTHERS], said=said)
 
@@ -145,6 +145,6 @@ def _facts(body: bytes) -> dict[str, Any]:
 
 
 def _retry_after_s(answer: Answer) -> float:
-    """0 where the header is absent, or a date, which nobody here sends."""
+    """Seconds in the header; 0 if it is absent, or a date, which a lakelog server never sends."""
     given = answer.headers.get("retry-after", "")
     return float(given) if given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS else 0.0
