@@ -1,7 +1,7 @@
-"""The message of a record batch as arrays, no byte of which is believed. Pure.
+"""The message of a record batch as arrays, without trust in any byte. Pure.
 
-Arrow is given buffers that are as long as their arrays need, offsets that rise and end in their data, and indexes that
-are in their dictionary, also where a null is: after this its own code has nothing to find wrong.
+Arrow gets only buffers that are as long as their arrays need, offsets that ascend and end within their data, and
+indexes that are in their dictionary, also below a null: its own code then has nothing left to find wrong.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _CODECS: Final = ("lz4", "zstd")
 _AS_IT_IS: Final = -1
 _ZSTD: Final = pa.Codec("zstd")
 _HEAD: Final = 8
-#: Of so few offsets Python is quicker.
+#: Below this many offsets a Python loop is faster.
 _FEW: Final = 128
 _CODES: Final = {4: "i", 8: "q"}
 _TYPES: Final = {4: pa.int32(), 8: pa.int64()}
-#: A view of no more bytes holds them itself.
+#: A view holds up to this many bytes inline.
 _INLINE: Final = 12
 _EMPTY: Final = pa.py_buffer(b"")
 _NOTHING_LEFT: Final = "has a message with fewer buffers than its columns need"
 
 
 class Room:
-    """How many bytes may still come out of what is compressed, or built of parts."""
+    """Budget of bytes for data that is decompressed or copied together."""
 
     def __init__(self, most: int) -> None:
         self.most = self._left = most
@@ -49,14 +49,14 @@ class Room:
 
 
 class Body:
-    """The nodes and buffers of one message, taken in their order."""
+    """The nodes and buffers of one message, read in their order."""
 
     def __init__(self, batch: Table, data: pa.Buffer, room: Room, most_nulls: int) -> None:
         self.rows = batch.number(_ROWS, "q")
         self.most_nulls = most_nulls
         self._nodes, self._buffers = batch.pairs(_NODES), batch.pairs(_BUFFERS)
         self._node = self._buffer = 0
-        # Arrow's loops count on numbers being where numbers of their size may be.
+        # Arrow's loops rely on aligned numbers.
         self._data: Any = data if not data.address & 7 else pa.py_buffer(bytes(data))
         self._size: int = data.size
         self._room = room
@@ -65,7 +65,7 @@ class Body:
         self._codec = self._codec_of(batch.table(_COMPRESSION))
 
     def node(self) -> tuple[int, int]:
-        """The length of the next array, and what is said of its nulls."""
+        """The length of the next array, and its declared number of nulls."""
         at = self._node
         if at >= len(self._nodes):
             raise ArrowRefused("has a message with fewer arrays than its schema has columns")
@@ -76,7 +76,7 @@ class Body:
         return rows, self._nodes[at + 1]
 
     def buffer(self, needed: int) -> pa.Buffer:
-        """The next buffer, of which so many bytes are needed."""
+        """The next buffer, of which `needed` bytes must be there."""
         at = self._buffer
         if at >= len(self._buffers):
             raise ArrowRefused(_NOTHING_LEFT)
@@ -94,17 +94,17 @@ class Body:
         return found
 
     def shown(self) -> list[pa.Buffer]:
-        """The buffers that the next column of views shows parts of."""
+        """The data buffers that the next column of views refers to."""
         if not self._has_counts:
             self._counts, self._has_counts = iter(self._batch.numbers(_VARIADIC_COUNTS)), True
         return [self.buffer(0) for _ in range(next(self._counts, 0))]
 
     def copy(self, size: int) -> None:
-        """Count bytes that are about to be copied, perhaps more than once."""
+        """Count bytes that will be copied, perhaps more than once."""
         self._room.take(size)
 
     def bitmap(self, rows: int, nulls: int) -> pa.Buffer | None:
-        """Which rows are there; None where all are."""
+        """Validity bitmap of the rows; None if no row is null."""
         found = self.buffer((rows + 7) // 8 if nulls else 0)
         return found if nulls and rows else None
 
@@ -122,7 +122,7 @@ class Body:
         return _CODECS[codec]
 
     def _decompressed(self, found: Any, codec: str) -> Any:
-        """What says too little of its length would be cut, and what says too much would have the rest from anywhere."""
+        """Decompress; a wrong declared length is refused: it would cut data, or leave memory uninitialized."""
         if found.size < _HEAD:
             raise ArrowRefused("has a compressed buffer without a length")
         size = int.from_bytes(memoryview(found)[:_HEAD], "little", signed=True)
@@ -136,7 +136,7 @@ class Body:
         if not size:
             return _EMPTY
         if codec == "zstd":
-            return _ZSTD.decompress(packed, size)  # which refuses any other length
+            return _ZSTD.decompress(packed, size)  # it refuses any other length
         with pa.CompressedInputStream(pa.BufferReader(packed), codec) as stream:
             data = stream.read_buffer(size + 1)
         if data.size != size:
@@ -148,7 +148,7 @@ Dictionaries = Mapping[int, pa.Array]
 
 
 def read_array(kind: Kind, body: Body, dictionaries: Dictionaries) -> pa.Array:
-    """The next array of a message. Its length is that of its node, for the caller to hold against the others'."""
+    """The next array of a message. Its length is that of its node; the caller compares it with the others'."""
     if kind.dictionary is not None:
         return _indexed(kind, body, dictionaries[kind.dictionary])
     return _LAYOUTS[kind.layout](kind, body)
@@ -180,7 +180,7 @@ def _variable(kind: Kind, body: Body) -> pa.Array:
 
 
 def _view(kind: Kind, body: Body) -> pa.Array:
-    """Views as what they show, each row with bytes of its own."""
+    """Views converted to plain arrays, in which each row has its own bytes."""
     rows, nulls = body.node()
     valid = body.bitmap(rows, nulls)
     views = body.buffer(rows * kind.width)
@@ -193,7 +193,7 @@ def _view(kind: Kind, body: Body) -> pa.Array:
 
 
 def _shown_bytes(views: Any, rows: int, shown: list[Any]) -> int:
-    """How many bytes the views show, if each, also one below a null, shows what is there."""
+    """Total bytes of the views; each of them, also one below a null, must lie within its buffer."""
     if np is None:
         raise ArrowRefused("has views, which are not taken without numpy")
     slots = np.frombuffer(views, np.int32, rows * VIEW_BYTES // 4).reshape(rows, 4)
@@ -240,7 +240,7 @@ _LAYOUTS: Final[Mapping[str, Callable[[Kind, Body], pa.Array]]] = {
 
 
 def _last_of(offsets: Any, rows: int, width: int) -> int:
-    """Where the last row ends, if each begins where the one before it ends."""
+    """End of the last row; raises ArrowRefused if offsets descend."""
     data: Any = memoryview(offsets)
     numbers: Any = data[: (rows + 1) * width].cast(_CODES[width])
     if numbers[0] < 0 or not (_few_rise(numbers) if rows < _FEW else _many_rise(numbers)):
@@ -262,7 +262,7 @@ def _many_rise(numbers: Any) -> bool:
 
 
 def _indexed(kind: Kind, body: Body, values: Any) -> pa.Array:
-    """Below a null there may be any number; Arrow is given one that is in the dictionary."""
+    """Dictionary array. An index below a null may be any number; Arrow gets a valid one instead."""
     given = _fixed(Kind("fixed", kind.type.index_type, kind.width), body)
     indexes: Any = given
     if given.null_count:

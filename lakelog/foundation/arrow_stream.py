@@ -1,7 +1,7 @@
 """An Arrow IPC stream from outside, read so that no byte of it can crash the process. Pure, but for its source.
 
-Arrow's own reader believes much of what a stream says, and a mistake of its C++ ends the process. Here the stream is
-taken apart in Python, down to its buffers, and Arrow gets only what was checked, and only of types that are taken.
+Arrow's own reader trusts much of a stream, and a bug in its C++ ends the process. Here the stream is parsed in Python,
+down to its buffers, and Arrow gets only checked buffers of accepted types.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from lakelog.foundation.arrow_arrays import Body, Room, read_array
 from lakelog.foundation.arrow_types import BATCH, DICTIONARY, ArrowRefused, Columns, Kind, kind_of, read_schema
 from lakelog.foundation.flatbuffer import Malformed, Table, needed
 
-#: A writer that replaces a dictionary does so for each batch at most.
+#: A writer replaces a dictionary at most once for each batch.
 MOST_DICTIONARIES: Final = 1_000
 MOST_METADATA_BYTES: Final = 1024 * 1024
 _PIECE: Final = 16 * 1024 * 1024
-#: Of one message of a stream that comes bit by bit: what offsets of 32 bits reach.
+#: Largest message of a streamed input: the reach of 32-bit offsets.
 _MOST_COMING: Final = 2**31
 _WORD: Final = struct.Struct("<I").unpack_from
 _CONTINUES: Final = 0xFFFFFFFF
@@ -29,7 +29,7 @@ _ODD: Final = (struct.error, Malformed, UnicodeDecodeError, pa.ArrowException, O
 
 
 class Limits(NamedTuple):
-    """What a stream may have at most: bytes in all that is decompressed, batches, and rows that take no bytes."""
+    """Limits of a stream: decompressed bytes, batches, and rows that take no bytes."""
 
     bytes: int
     batches: int
@@ -37,7 +37,7 @@ class Limits(NamedTuple):
 
 
 class Source(Protocol):
-    """Where a stream comes from. ArrowRefused where it ends before what is taken of it does."""
+    """Input of a stream. Reads raise ArrowRefused if it ends too early."""
 
     at: int
 
@@ -48,7 +48,7 @@ class Source(Protocol):
 
 
 class Whole:
-    """A stream that is there as a whole."""
+    """A stream that is entirely in memory."""
 
     def __init__(self, data: bytes) -> None:
         self.at = 0
@@ -82,7 +82,7 @@ class Readable(Protocol):
 
 
 class Coming:
-    """A stream of which no more is in memory than one message. What is claimed is not reserved before it comes."""
+    """A streamed input: at most one message is in memory, and no memory is reserved for a claimed size."""
 
     def __init__(self, file: Readable) -> None:
         self.at = 0
@@ -113,7 +113,7 @@ class Coming:
 
 
 class ArrowStream:
-    """A stream whose schema has been read, and is one that is taken. Its batches come as they are iterated over."""
+    """A stream whose schema was read and accepted. Its batches are read during the iteration."""
 
     def __init__(self, source: Source, limits: Limits) -> None:
         self._source, self._limits = source, limits
@@ -190,14 +190,14 @@ class ArrowStream:
         array = self._array(kind, body)
         body.check_end()
         if header.number(2, "B"):
-            # All that was there is copied each time.
+            # The whole dictionary is copied each time.
             array = pa.concat_arrays([self._dictionaries[key], array])
             self._room.take(array.nbytes)
         self._dictionaries[key] = array
 
 
 def _next_message(source: Source) -> bytes | None:
-    """The metadata of the next message; None at the end of the stream. Its body comes behind it."""
+    """The metadata of the next message; None at the end of the stream. Its body follows."""
     size = source.word()
     if size == _CONTINUES:
         size = source.word()

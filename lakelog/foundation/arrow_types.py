@@ -1,8 +1,7 @@
-"""The schema of an Arrow stream: which types are taken, and where their buffers are. Pure.
+"""The schema of an Arrow stream: which types are accepted, and where their buffers are. Pure.
 
-A list of what is taken, not of what is refused: a type that Arrow gets tomorrow is refused until it is added here. In
-what is taken every slot of a buffer is checked, also one below a null: Arrow's own checks pass by a view below a null,
-while its casts read it.
+An allowlist: a type that Arrow gets tomorrow is refused until it is added here. Of accepted types every slot of a
+buffer is checked, also one below a null: Arrow's own checks skip a view below a null, while its casts read it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from lakelog.foundation.flatbuffer import Malformed, Table, needed
 
-#: A schema of up to so many bytes is remembered, as a producer sends the same one with every request.
+#: Schemas of up to this many bytes are cached, as a producer sends the same one with every request.
 _REMEMBERED: Final = 4096
 _MOST_COLUMNS: Final = 16
 _EXTENSION: Final = b"ARROW:extension:name"
@@ -26,7 +25,7 @@ _MESSAGE_VERSION, _MESSAGE_KIND, _MESSAGE_HEADER, _MESSAGE_BODY = 0, 1, 2, 3
 #: The kinds of messages, and the versions V4 and V5.
 SCHEMA, DICTIONARY, BATCH = 1, 2, 3
 _VERSIONS: Final = (3, 4)
-#: What the format calls its types, in the order of their numbers.
+#: The format's names of its types, in the order of their numbers.
 _NAMES: Final = (
     "none", "null", "integer", "floating point", "binary", "string", "bool", "decimal", "date", "time", "timestamp",
     "interval", "list", "struct", "union", "fixed_size_binary", "fixed_size_list", "map", "duration", "large_binary",
@@ -41,7 +40,7 @@ _VARIABLE: Final = {
     _LARGE_TEXT: (pa.large_string(), 8),
 }
 _BYTES: Final = frozenset((*_VARIABLE, _FIXED))
-#: Views become what they show.
+#: Views are converted to these types.
 _VIEWS: Final = {23: pa.large_binary(), 24: pa.large_string()}
 VIEW_BYTES: Final = 16
 _INTEGERS: Final = {
@@ -52,11 +51,11 @@ _UNITS: Final = ("s", "ms", "us", "ns")
 
 
 class ArrowRefused(ValueError):
-    """Why an Arrow stream is not taken, as the end of a sentence about it."""
+    """Refusal of an Arrow stream; its message is the end of a sentence about the stream."""
 
 
 class Kind(NamedTuple):
-    """A type that is taken: `width` is the bytes of a value, or of an offset where values have none of their own."""
+    """An accepted type: `width` is the bytes of a value, or of an offset if values have variable length."""
 
     layout: str
     type: Any
@@ -66,7 +65,7 @@ class Kind(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """A schema: its kinds, and, by the numbers of dictionaries, the kinds of what these hold."""
+    """A schema: its kinds, and the kinds of the values of dictionaries by the dictionary's number."""
 
     schema: Any
     kinds: tuple[Kind, ...]
@@ -74,12 +73,12 @@ class Columns(NamedTuple):
 
 
 def read_schema(metadata: bytes) -> Columns:
-    """The columns that a message declares; ArrowRefused names the first that is not taken."""
+    """The columns that a message declares; ArrowRefused names the first that is not accepted."""
     return _remembered(metadata) if len(metadata) <= _REMEMBERED else _read_schema(metadata)
 
 
 def kind_of(message: Table) -> int:
-    """Of a message of a version that has these layouts."""
+    """Kind of a message; raises ArrowRefused for a version with other layouts."""
     if message.number(_MESSAGE_VERSION, "h") not in _VERSIONS:
         raise ArrowRefused("is of a version of the format that is not taken: V4 and V5 are")
     return message.number(_MESSAGE_KIND, "B")
@@ -140,7 +139,7 @@ def _flat_kind(field: Table, number: int, name: str) -> Kind:
         integer = _integer(described, name)
         return Kind("fixed", integer, integer.bit_width // 8)
     if number == _TIMESTAMP:
-        # An instant is the same in every zone, so Arrow need not see what the stream calls it.
+        # An instant is the same in every zone, so Arrow need not see the stream's name of the zone.
         unit = described.number(0, "h")
         if not 0 <= unit < len(_UNITS):
             raise Malformed("a timestamp of an unknown unit")
@@ -158,7 +157,7 @@ def _bytes_kind(field: Table, number: int, name: str) -> Kind:
 
 
 def _list_kind(field: Table, number: int, name: str) -> Kind:
-    """Of headers: a key and a value each, of text or bytes. A map is the list of pairs that it is made of."""
+    """Kind of a list of headers: a key and a value each, of text or bytes. A map is read as its list of pairs."""
     outer = _name_of(number)
     if field.count(_FIELD_CHILDREN) != 1:
         raise Malformed("a list of no type")
@@ -175,7 +174,7 @@ def _list_kind(field: Table, number: int, name: str) -> Kind:
     if len(members) != len(names) or sorted(names) != ["key", "value"]:
         raise ArrowRefused(f"has a column {shown(name)} of type {outer} of struct, which must have key and value alone")
     struct = pa.struct([pa.field(label, kind.type) for label, kind in zip(names, kinds, strict=True)])
-    # As the table has it, in whose name this is a list of elements.
+    # The field's name in the schema of the table.
     return Kind("list", make(pa.field("element", struct)), width, (Kind("struct", struct, 0, tuple(kinds)),))
 
 

@@ -1,4 +1,4 @@
-"""What the bytes of keys and values become. Pure."""
+"""Deserializers of keys and values. Pure."""
 
 from __future__ import annotations
 

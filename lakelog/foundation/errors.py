@@ -1,36 +1,36 @@
-"""Every way a client can say no, and what each means for the caller.
+"""Errors of the clients, and what each means for the caller.
 
     LakelogError
-    ├── InvalidSetting            a setting that there is not, or a value that it cannot have
-    ├── Refused                   it can never succeed as it is; nothing was stored or changed
+    ├── InvalidSetting            an unknown setting, or an invalid value
+    ├── Refused                   it can never succeed unchanged; nothing was stored or changed
     │   ├── InvalidName           a topic that cannot have this name
     │   ├── InvalidRecord         a record that breaks a rule, of the client or of its topic
-    │   │   ├── NotSerializable   its key or value cannot be made bytes
+    │   │   ├── NotSerializable   its key or value cannot be serialized
     │   │   └── RecordTooLarge    more than max.request.size, or than the topic allows
     │   ├── SharedBatch           a good record, sent together with too many bad ones
-    │   ├── ForeignAnswer         it was refused in words that no lakelog server has
+    │   ├── ForeignAnswer         a refusal that no lakelog server wrote
     │   ├── UnknownTopic
     │   ├── UnknownPartition
     │   ├── OffsetOutOfRange      knows the valid range
     │   ├── TopicExists
     │   ├── InvalidConfig         a setting of a topic, or a number of partitions, that cannot be
-    │   ├── ProducerFenced        somebody else uses this producer's id
+    │   ├── ProducerFenced        another producer uses this producer's id
     │   ├── TransactionError      a transaction of which nothing is stored, and nothing ever will be
     │   │   ├── TransactionAborted    by its producer, or by a restart of the server
-    │   │   ├── TransactionFenced     somebody began a later one under its transactional.id
+    │   │   ├── TransactionFenced     a later one was begun under its transactional.id
     │   │   ├── TransactionTimedOut   it took longer than transaction.timeout.ms
     │   │   ├── TransactionTooLarge   it would have more than the server takes
     │   │   └── UnknownTransaction    the server never had it
     │   ├── InvalidGroup          a group that cannot have this name
     │   ├── UnknownGroup
     │   ├── GroupNotEmpty         not while members read
-    │   ├── IllegalState          not as things are: a consumer without a subscription, a partition that it has not
+    │   ├── IllegalState          impossible in this state: no subscription, a partition that is not assigned
     │   ├── NoOffset              nothing is committed, and auto.offset.reset is none
     │   ├── NotDeserializable     a record whose key or value its deserializer cannot read
     │   ├── ConcurrentUse         another thread, or task, is using the consumer
     │   └── Fenced                the group went on without this consumer
-    │       ├── CommitFailed      so what it read may be read by others again
-    │       └── FencedInstance    somebody else took its group.instance.id
+    │       ├── CommitFailed      other members may read the same records again
+    │       └── FencedInstance    another member took its group.instance.id
     ├── NotAvailable              not now; nothing was stored or changed
     │   ├── Unreachable           no connection could be made
     │   ├── NotDelivered          delivery.timeout.ms or retries were used up
@@ -42,7 +42,7 @@
 
 `outcome` is what a caller may conclude: `not_attempted` means that nothing was stored and never will be.
 
-Past 300 lines, as a tree is read in one place.
+Longer than 300 lines, because a tree is best read in one place.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from typing import Any, ClassVar, NamedTuple
 
 
 class Said(NamedTuple):
-    """What a server answered, for who looks for it in the server's log."""
+    """The server's answer; `request_id` finds it in the server's log."""
 
     status: int
     error_code: int
@@ -84,7 +84,7 @@ class Refused(LakelogError):
 
 
 class ForeignAnswer(Refused):
-    """By a proxy, or by another program at that address."""
+    """Refused by a proxy, or by another program at that address."""
 
     code = "FOREIGN_ANSWER"
 
@@ -142,7 +142,7 @@ class UnknownPartition(Refused):
 
 
 class OffsetOutOfRange(Refused):
-    """None is what the server did not say."""
+    """An offset outside the log; fields are None if the server's answer lacks them."""
 
     code = "OFFSET_OUT_OF_RANGE"
 
@@ -171,7 +171,7 @@ class ProducerFenced(Refused):
 
 
 class TransactionError(Refused):
-    """Another transaction may do what this one did not, as long as it is not fenced."""
+    """The transaction failed; the work can be repeated in a new one, unless the producer is fenced."""
 
     code = "INVALID_TXN_STATE"
 
@@ -189,7 +189,7 @@ class TransactionTimedOut(TransactionError):
 
 
 class TransactionTooLarge(TransactionError):
-    """None is what the server did not say."""
+    """A transaction above the server's limit; fields are None if the server's answer lacks them."""
 
     code = "TRANSACTION_TOO_LARGE"
 
@@ -225,7 +225,7 @@ class IllegalState(Refused):
 
 
 class NoOffset(Refused):
-    """Seek there, or commit. None is what the server did not say."""
+    """No offset to begin at: seek, or commit one. Fields are None if the server's answer lacks them."""
 
     code = "NO_OFFSET_FOR_PARTITION"
 
@@ -237,7 +237,7 @@ class NoOffset(Refused):
 
 
 class NotDeserializable(Refused):
-    """`record` is as it arrived. Seek to behind its offset to go on without it."""
+    """A record that cannot be deserialized; `record` is as it arrived. Seek past its offset to skip it."""
 
     code = "SERIALIZATION_ERROR"
 
@@ -268,7 +268,7 @@ class FencedInstance(Fenced):
 
 
 class NotAvailable(LakelogError):
-    """`retriable` is what the server says: a topic that is closed does not open by itself."""
+    """Temporarily impossible. `retriable` is from the server: a closed topic does not open by itself."""
 
     code = "NOT_AVAILABLE"
     retriable = True

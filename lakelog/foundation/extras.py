@@ -1,7 +1,7 @@
-"""Which extra of the install brings what a room cannot be imported without.
+"""Extras of the install, and the packages that a room needs from them.
 
-`pip install lakelog` brings the clients alone. The doors of the rooms ask here: an import that fails says what to
-install, and not only the name of a library that is a matter of the room's inside.
+`pip install lakelog` installs the clients alone. The doors of the rooms check here, so that a failed import tells what
+to install, and not only the name of a library that is the room's internal matter.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 
 __all__ = ["ADVICE", "OUR_PACKAGES", "check_extra", "needs_extra"]
 
-#: What is missing in these is a fault of the project; anything else is a part that was not installed.
+#: A missing module in these is a bug of the project; any other is an extra that was not installed.
 OUR_PACKAGES: Final = frozenset({"lakelog", "ingest_api", "delta_log", "consumer_groups", "jobs", "pyspark_lakelog"})
-#: What to type, by the extra.
+#: Install commands by extra.
 ADVICE: Final = {
     "server": "pip install 'lakelog[server]'",
     "jobs": "pip install 'lakelog[spark]', or 'lakelog[jobs]' where Spark is there already",
@@ -25,7 +25,7 @@ ADVICE: Final = {
 
 @contextmanager
 def needs_extra(extra: str, room: str) -> Generator[None]:
-    """Report a package that the imports of a door lack by the extra that brings it."""
+    """Report a package that a door's imports lack, with the extra that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:

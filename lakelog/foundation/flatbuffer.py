@@ -1,7 +1,7 @@
 """A reader of flatbuffers that trusts no offset in them. Pure.
 
-Every place that is read lies in the bytes that were given: `struct` refuses what ends behind them, and what could begin
-before them is looked at here. `Malformed` and `struct.error` are what wrong bytes raise.
+Every read lies within the given bytes: `struct` refuses one that ends behind them, and one that could begin before
+them is checked here. Wrong bytes raise `Malformed` or `struct.error`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ _INT: Final = struct.Struct("<i").unpack_from
 _WORD: Final = struct.Struct("<I").unpack_from
 _SHORT: Final = struct.Struct("<H").unpack_from
 _VTABLE_HEAD: Final = 4
-#: More of a table, or of a text, would cost time and tell nothing.
+#: Limits for tables and texts: more would cost time for no information.
 _MOST_FIELDS: Final = 16
 _MOST_TEXT: Final = 65_535
 
 
 class Malformed(ValueError):
-    """Bytes that are no flatbuffer of the kind that was expected."""
+    """Bytes that are not a flatbuffer of the expected kind."""
 
 
 class Table:
-    """A table at a place in bytes. A field is asked for by its number in the format's schema."""
+    """A table at a position in bytes. Fields are read by their number in the format's schema."""
 
     __slots__ = ("_at", "_data", "_slots")
 
@@ -51,13 +51,13 @@ class Table:
         return Table(self._data, at) if at else None
 
     def tables(self, field: int, *, most: int) -> list[Table]:
-        """Tables of a vector, of which `most` are looked at."""
+        """Tables of a vector, at most the first `most`."""
         start, count = self._vector(field, 4)
         places = range(start, start + 4 * min(count, most), 4)
         return [Table(self._data, place + _WORD(self._data, place)[0]) for place in places]
 
     def count(self, field: int) -> int:
-        """How many a vector of tables has."""
+        """Length of a vector of tables."""
         return self._vector(field, 4)[1]
 
     def pairs(self, field: int) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ class Table:
 
 
 def needed(found: Any, what: str) -> Any:
-    """What must be there."""
+    """Return a required value; raises Malformed if it is missing."""
     if found is None:
         raise Malformed(f"there is no {what}")
     return found

@@ -1,4 +1,4 @@
-"""What topics and groups may be called, as far as a client must know: a name becomes a part of a path. Pure."""
+"""Checks of topic and group names, as far as a client needs them: a name becomes part of a path. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MOST_BYTES: Final = 255
 
 
 def check_topic(topic: object) -> None:
-    """The server may refuse what passes here."""
+    """Check a topic's name; the server may still refuse it."""
     if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
         raise InvalidName(str(topic))
 
 
 def group_segment(group: object) -> str:
-    """A group as one part of a path. The server may refuse what passes here."""
+    """Quote a group's name as one segment of a path; the server may still refuse it."""
     try:
         size = len(group.encode()) if isinstance(group, str) else 0
     except UnicodeEncodeError:
@@ -27,4 +27,4 @@ def group_segment(group: object) -> str:
     if not isinstance(group, str) or not 0 < size <= _MOST_BYTES:
         raise InvalidGroup(group)
     quoted = quote(group, safe="")
-    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted  # which are steps in a path
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted  # these are steps in a path

@@ -1,6 +1,6 @@
-"""Which partition a key belongs to, computed by the client: the numbers of the server, and of Kafka's clients. Pure.
+"""Partitioners of the client: keys get the same partitions as by the server, and by Kafka's clients. Pure.
 
-The C packages `murmurhash2` and `mmh3` are used where they are installed; the loops here answer the same.
+The C packages `murmurhash2` and `mmh3` are used if they are installed; the loops here return the same values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Hash = Callable[[bytes], int]
 
 
 def murmur2(key: bytes) -> int:
-    """Kafka's, which is positive: its highest bit is dropped."""
+    """Kafka's murmur2 as a positive number: the highest bit is dropped."""
     whole = len(key) & ~3
     value = _KAFKA_SEED ^ len(key)
     for at in range(0, whole, 4):
@@ -52,7 +52,7 @@ def md5_number(key: bytes) -> int:
 
 
 def partitioner_of(name: str) -> Callable[[str, bytes | None, int], int | None]:
-    """A record without a key is left to the server."""
+    """Partitioner by its name; it leaves a record without a key to the server."""
     hashed = _fast(name) or HASHES[name]
 
     def partition(_: str, key: bytes | None, partitions: int) -> int | None:

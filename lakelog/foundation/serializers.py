@@ -1,4 +1,4 @@
-"""How keys and values become bytes. Pure."""
+"""Serializers of keys and values. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Serialize = Callable[[Any], bytes]
 
 
 def to_bytes(content: Any) -> bytes:
-    """What is bytes already; text is refused, as only its owner knows its encoding."""
+    """Pass bytes through; text is refused, as only the caller knows its encoding."""
     if isinstance(content, bytes):
         return content
     if isinstance(content, bytearray | memoryview):

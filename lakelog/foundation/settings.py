@@ -1,7 +1,7 @@
 """Settings of clients: declared once, under Kafka's names, and read strictly. Pure.
 
-A client is given a mapping of dotted names. What is not declared is refused, as a setting that does nothing misleads.
-Numbers may be text, as in a file of properties. The tables of the reference are made from the declarations.
+A client gets a mapping of dotted names. An undeclared name is refused, as a setting without effect misleads. Numbers
+may be text, as in a properties file. The tables of the reference are generated from the declarations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AGENT: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 #: A Unix socket, its absolute path as one part of a URL.
 _UNIX: Final = re.compile(r"http\+unix://%2F[^\s/?#\x00-\x1f]+/?", re.IGNORECASE)
 _MOST_AGENT: Final = 255
-#: Settings of Kafka's clients that are not there yet, and what to do without.
+#: Settings of Kafka's clients that are not supported yet, and what to do instead.
 _NOT_YET: Final = {
     "security.protocol": "there is no authentication yet; give bootstrap.servers with https:// for an encrypted one",
     "sasl.mechanism": "there is no authentication yet",
@@ -29,7 +29,7 @@ _NOT_YET: Final = {
 
 
 class Kind(Protocol):
-    """`read` raises a ValueError that says what is wrong; `allowed` says what is right."""
+    """Type of a setting. `read` raises a ValueError for a wrong value; `allowed` describes right ones."""
 
     @property
     def allowed(self) -> str: ...
@@ -38,7 +38,7 @@ class Kind(Protocol):
 
 
 class Setting(NamedTuple):
-    """`default` is None where there is none; `required` ones must be given."""
+    """Declaration of a setting. `default` is None if there is none; a `required` one must be given."""
 
     name: str
     kind: Kind
@@ -81,7 +81,7 @@ class Flag(NamedTuple):
 
 
 class Word(NamedTuple):
-    """One of a few words; with `callables` a function may stand in their place."""
+    """A word of a fixed list, or, with `callables`, a function."""
 
     words: tuple[str, ...]
     callables: bool = False
@@ -99,7 +99,7 @@ class Word(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """Text that may stand in a header."""
+    """Text that is valid in an HTTP header."""
 
     @property
     def allowed(self) -> str:
@@ -112,7 +112,7 @@ class Agent(NamedTuple):
 
 
 class Address(NamedTuple):
-    """The server: a URL, or a host and a port, which are asked over plain HTTP."""
+    """Address of the server: a URL, or host and port, for plain HTTP."""
 
     @property
     def allowed(self) -> str:
@@ -136,7 +136,7 @@ class Address(NamedTuple):
 
 
 def read_settings(given: Mapping[str, object], declared: Sequence[Setting]) -> dict[str, Any]:
-    """Every declared setting, with its dots as underscores."""
+    """Read the declared settings; names get underscores in place of dots."""
     known = {setting.name for setting in declared}
     for name in given:
         if name not in known:
@@ -160,12 +160,12 @@ def _read(setting: Setting, given: Mapping[str, object]) -> Any:
 
 
 def _hint(name: object, known: Iterable[str]) -> str:
-    """Also for who writes underscores, or another client's spelling."""
+    """Suggest a setting of similar name, also for underscores or another client's spelling."""
     alike = difflib.get_close_matches(str(name).replace("_", "."), known, 1, 0.7)
     return f"; is {alike[0]} meant?" if alike else ""
 
 
-#: What every client has.
+#: The settings that every client has.
 SHARED: Final = (
     Setting("bootstrap.servers", Address(), None, "The server.", required=True),
     Setting("client.id", Agent(), "lakelog-python", "Named to the server, in `User-Agent`."),

@@ -14,7 +14,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """`offset` is the next one to read; `metadata` is a note of whoever committed it."""
+    """A committed offset: the next one to read. `metadata` is a note of the member that committed it."""
 
     offset: int
     metadata: str = ""

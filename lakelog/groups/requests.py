@@ -1,7 +1,7 @@
 """Requests of an admin about groups. Pure: generators, driven by threads or by tasks.
 
-What is lost on the way is asked again where that does no harm. A reset is not: its answer would say of a repeat what
-it means of the first attempt.
+A request without an answer is retried where that does no harm. A reset is not: the answer to a retry would report the
+change since the first attempt, not since the beginning.
 """
 
 from __future__ import annotations
