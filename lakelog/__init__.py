@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-#: As `typing` has it, which would be most of what an import of this package takes.
+#: As in `typing`, whose import would take most of the time to import this package.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final

@@ -1,7 +1,7 @@
 """The program `lakelog`, as its script and as `python -m lakelog`: quiet about Ctrl-C from its first step on.
 
-What is imported takes a while, in which nobody could say in a sentence that it was interrupted: until then the system
-ends the process, as it ends any other.
+The imports take a while, in which no code could report an interrupt in a sentence: until then the system ends the
+process, as any other.
 """
 
 import signal

@@ -43,32 +43,32 @@ class AsyncAdmin:
         configs: Mapping[str, ConfigValue] | None = None,
         exist_ok: bool = False,
     ) -> TopicDescription:
-        """Make a topic; what is not said is the server's default.
+        """Create a topic; missing arguments get the server's defaults.
 
-        One that is there already is TopicExists, and with `exist_ok` only if it is not what is wanted.
+        Raises TopicExists if it exists already; with `exist_ok` only if it differs from the arguments.
         """
         return await run_async(
             self._topics.create_topic(topic, partitions, configs, exist_ok=exist_ok), self._transport
         )
 
     async def delete_topic(self, topic: str) -> None:
-        """With all of its records."""
+        """Delete a topic with all of its records."""
         await run_async(self._topics.delete_topic(topic), self._transport)
 
     async def add_partitions(self, topic: str, partitions: int) -> None:
-        """`partitions` is how many there shall be then. Keys may find other partitions from then on."""
+        """Raise the number of partitions to `partitions`. Keys may map to other partitions from then on."""
         await run_async(self._topics.add_partitions(topic, partitions), self._transport)
 
     async def describe_configs(self, topic: str) -> dict[str, ConfigEntry]:
-        """Every setting of a topic, with where its value comes from."""
+        """Settings of a topic, each with the source of its value."""
         return await run_async(self._topics.describe_configs(topic), self._transport)
 
     async def alter_configs(self, topic: str, configs: Mapping[str, ConfigValue]) -> None:
-        """Change these settings, all or none; None takes one back to its default."""
+        """Change these settings, all or none; None resets one to its default."""
         await run_async(self._topics.alter_configs(topic, configs), self._transport)
 
     async def offsets(self, topic: str, partition: int, *, timestamp: int | None = None) -> PartitionOffsets:
-        """Where a partition begins and ends, and its first offset at or after a time."""
+        """Offsets at which a partition begins and ends, and its first offset at or after a time."""
         return await run_async(self._topics.offsets(topic, partition, timestamp), self._transport)
 
     async def batches(self, topic: str, partition: int, *, offset: int = 0) -> list[Batch]:
@@ -76,27 +76,27 @@ class AsyncAdmin:
         return await run_async(self._topics.batches(topic, partition, offset), self._transport)
 
     async def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
-        """Move the log start up to an offset, -1 being the end; answers where it is then."""
+        """Move the log start offset up to an offset; -1 means the end. Returns the new log start offset."""
         return await run_async(self._topics.delete_records(topic, partition, before_offset), self._transport)
 
     async def list_groups(self) -> list[GroupListing]:
-        """Every group there is."""
+        """List the groups."""
         return await run_async(self._groups.list_groups(), self._transport)
 
     async def describe_group(self, group: str) -> GroupDescription:
-        """Its members, and how far it is in each partition that it reads or has read."""
+        """Members of a group, and its progress in each partition that it reads or has read."""
         return await run_async(self._groups.describe_group(group), self._transport)
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed."""
+        """Committed offsets of a group."""
         return await run_async(self._groups.group_offsets(group), self._transport)
 
     async def lag(self, group: str) -> dict[TopicPartition, int | None]:
-        """How many records the group is behind, None where that is not known."""
+        """Number of records that the group is behind in each partition; None if unknown."""
         return await run_async(self._groups.lag(group), self._transport)
 
     async def alter_group_offsets(self, group: str, offsets: Mapping[Partition, Offset]) -> None:
-        """Set the next offsets to read, all or none, of a group in which nobody reads. It comes to be if it must."""
+        """Set the next offsets to read, all or none, of a group without readers. A missing group is created."""
         await run_async(self._groups.alter_group_offsets(group, offsets), self._transport)
 
     async def reset_group_offsets(
@@ -111,9 +111,9 @@ class AsyncAdmin:
         partitions: Iterable[Partition] | None = None,
         dry_run: bool = False,
     ) -> dict[TopicPartition, OffsetReset]:
-        """Set offsets to exactly one of `to`, `timestamp`, `offset`, or `shift` records on or back, inside the log.
+        """Set offsets by exactly one of `to`, `timestamp`, `offset`, or `shift` records on or back, inside the log.
 
-        Of all partitions of `topics`, or of `partitions`, or of all that the group has committed.
+        For all partitions of `topics`, or for `partitions`, or for all that the group has committed.
         """
         return await run_async(
             self._groups.reset_group_offsets(
@@ -130,7 +130,7 @@ class AsyncAdmin:
         )
 
     async def delete_group(self, group: str) -> None:
-        """With its offsets; it must have no members."""
+        """Delete a group with its offsets; it must have no members."""
         await run_async(self._groups.delete_group(group), self._transport)
 
     async def close(self) -> None:

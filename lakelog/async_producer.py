@@ -22,7 +22,7 @@ from lakelog.transport.retry import run_async
 
 
 class AsyncProducer:
-    """The Producer for one event loop: the same settings, the same promises."""
+    """The Producer for one event loop, with the same settings and guarantees."""
 
     def __init__(self, settings: Mapping[str, object], *, transport: AsyncTransport | None = None) -> None:
         chosen = ProducerSettings.of(settings)
@@ -44,9 +44,9 @@ class AsyncProducer:
         headers: Headers | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Add a record to the next batch of its topic; the future that it returns is resolved when that is decided.
+        """Add a record to the next batch of its topic; the returned future is resolved when its batch is decided.
 
-        Waits while the buffer is full, up to `max.block.ms`. What can never be stored is refused here.
+        Waits while the buffer is full, up to `max.block.ms`. A record that can never be stored is refused here.
         """
         row, size = self._rows.make(topic, value, key, partition, timestamp, headers)
         if self._partitions is not None and partition is None:
@@ -55,21 +55,22 @@ class AsyncProducer:
         return await taker.add(topic, row, size, on_delivery)
 
     def transaction(self) -> AsyncTransaction:
-        """As of the Producer, for `async with`."""
+        """Like the Producer's, for `async with`."""
         if self._transacting is None:
             raise IllegalState("a transaction needs the setting transactional.id")
         return AsyncTransaction(self._transacting)
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in the Producer
-        """Wait until all that was sent before is decided, and its callbacks were called; or raise StillUnderWay."""
+        """Wait until all records sent before are decided and their callbacks called; StillUnderWay after `timeout`."""
         if self._transacting is not None:
             await self._transacting.flush()
         await self._sender.flush(timeout)
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in the Producer
-        """Deliver what was sent, and end.
+        """Deliver all records, and end.
 
-        What is not decided within `timeout` seconds is given up: its futures say whether it may be stored.
+        Records not decided within `timeout` seconds are given up: the error in their futures tells whether they may be
+        stored.
         """
         if self._transacting is not None:
             await self._transacting.close()

@@ -32,12 +32,12 @@ from lakelog.transport.http import HttpTransport
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: One for each of its threads, and one for its caller.
+#: One for each lane's thread, and one for the caller.
 _CONNECTIONS = 4
 
 
 class Consumer:
-    """Reads topics with a group, or partitions of its own choice. For one thread at a time, but `wakeup` and `close`.
+    """Reads topics with a group, or chosen partitions. For one thread at a time, but for `wakeup` and `close`.
 
     `settings` has Kafka's names: `Consumer({"bootstrap.servers": "http://localhost:8082", "group.id": "billing"})`.
     """
@@ -47,7 +47,7 @@ class Consumer:
         self._most = chosen.max_poll_records
         self._work = Work(chosen, transport or HttpTransport(chosen.bootstrap_servers, chosen.client_id, _CONNECTIONS))
         self._calls, self._known = self._work.consumption.calls, self._work.consumption.known
-        # Who is forgotten without a close leaves its group, and commits nothing.
+        # A consumer that is garbage collected without `close` leaves its group, and commits nothing.
         weakref.finalize(self, self._work.abandon).atexit = False
 
     # --- what to read
@@ -64,8 +64,8 @@ class Consumer:
         """Read these topics, or all whose whole name matches a pattern, with the group.
 
         The listeners are called within `poll`, `unsubscribe` and `close`, with a list of partitions: `on_assign` before
-        any record of them is returned, `on_revoke` before they go to others, `on_lost` when they are others' already
-        (without it `on_revoke` is).
+        any record of them is returned, `on_revoke` before other members get them, `on_lost` when others have them
+        already (without it, `on_revoke`).
         """
         text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
         wanted, listener = read_wanted(topics, text), Listener(on_assign, on_revoke, on_lost)
@@ -73,43 +73,43 @@ class Consumer:
             self._work.change(lambda now: consumption.calls.subscribe(wanted, listener, now))
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read these, whoever else does."""
+        """Read these partitions, whether or not other members read them."""
         chosen = read_partitions(partitions)
         with self._work.using() as consumption:
             self._work.change(lambda now: consumption.calls.assign(chosen, now))
 
     def unsubscribe(self, *, timeout: float | None = None) -> None:
-        """Commit what is to be committed, leave the group, and read nothing."""
+        """Commit, leave the group, and read nothing."""
         with self._work.using() as consumption:
             self._work.call(consumption.calls.unsubscribe(timeout))
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to; with a pattern, those of which it has partitions."""
+        """Subscribed topics; with a pattern, those of the assigned partitions."""
         with self._work.using() as consumption:
             return self._work.change(lambda _: consumption.subscription)
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """What it may read now."""
+        """Partitions that are assigned now."""
         with self._work.using() as consumption:
             return self._work.change(lambda _: consumption.assignment)
 
     # --- reading
 
     def poll(self, timeout: float | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max.poll.records` records, as soon as there are any; none when `timeout` seconds are over."""
+        """Return up to `max.poll.records` records, as soon as there are any; none after `timeout` seconds."""
         with self._work.using() as consumption:
             consumption.fetching.arrow = False
             return self._work.call(consumption.calls.poll_rows(timeout, max_records or self._most))
 
     def poll_arrow(self, timeout: float | None = None, *, max_records: int | None = None) -> pa.Table:
-        """All that has arrived as a table, as it was stored; it may be empty. Needs pyarrow."""
+        """Return all records that have arrived, as stored, as a table; it may be empty. Needs pyarrow."""
         load_arrow()
         with self._work.using() as consumption:
             consumption.fetching.arrow = True
             return table_of(self._work.call(consumption.calls.poll_stretches(timeout, max_records)))
 
     def poll_pandas(self, timeout: float | None = None, *, max_records: int | None = None) -> Any:
-        """The same as a pandas.DataFrame. Needs pandas and pyarrow."""
+        """Like `poll_arrow`, as a pandas.DataFrame. Needs pandas and pyarrow."""
         load_pandas()
         return self.poll_arrow(timeout, max_records=max_records).to_pandas()
 
@@ -117,7 +117,7 @@ class Consumer:
         return self
 
     def __next__(self) -> ConsumerRecord:
-        """Waits for as long as it takes; a close ends it."""
+        """Wait for the next record without a timeout; `close` ends the iteration."""
         calls = self._calls
         while True:
             lent, used = calls.lent, calls.lent_used
@@ -136,40 +136,40 @@ class Consumer:
     # --- where to read
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Read on at an offset; one that the log does not have is for `auto.offset.reset`."""
+        """Continue at an offset; outside the log, `auto.offset.reset` decides."""
         (chosen,), wanted = read_partitions([partition]), read_offset(offset)
         with self._work.using() as consumption:
             self._work.change(lambda _: consumption.calls.seek({chosen: wanted}))
 
     def seek_to_beginning(self, partitions: Iterable[Partition] | None = None, *, timeout: float | None = None) -> None:
-        """To the first record that there is now. Of all that is assigned, if none are named."""
+        """Seek to the first record that exists now, in the given partitions, or in all that are assigned."""
         self._seek(partitions, lambda asks, chosen: asks.offsets(chosen, "beginning_offset", timeout))
 
     def seek_to_end(self, partitions: Iterable[Partition] | None = None, *, timeout: float | None = None) -> None:
-        """Behind the last record that there is now. Of all that is assigned, if none are named."""
+        """Seek behind the last record that exists now, in the given partitions, or in all that are assigned."""
         self._seek(partitions, lambda asks, chosen: asks.offsets(chosen, "end_offset", timeout))
 
     def seek_to_time(
         self, timestamp: int, partitions: Iterable[Partition] | None = None, *, timeout: float | None = None
     ) -> None:
-        """To the first record at or after a time, in milliseconds since 1970; the end if there is none."""
+        """Seek to the first record at or after a time, in milliseconds since 1970, or to the end if there is none."""
         self._seek(partitions, lambda asks, chosen: asks.offsets_at(timestamp, chosen, timeout))
 
     def position(self, partition: Partition, *, timeout: float | None = None) -> int | None:
-        """The next offset to be handed out; None where nothing was read yet, and nothing is committed."""
+        """The next offset to be handed out; None if nothing was read yet, and nothing is committed."""
         (chosen,) = read_partitions([partition])
         with self._work.using() as consumption:
             held = self._work.change(lambda _: consumption.calls.held_at(chosen))
             return self._work.ask(consumption.asks.position(held, timeout))
 
     def lag(self, *, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """How many records each assigned partition has behind the position."""
+        """Number of records behind the position, for each assigned partition."""
         with self._work.using() as consumption:
             held = self._work.change(lambda _: [consumption.calls.held_at(each) for each in consumption.assignment])
             return self._work.ask(consumption.asks.lag(held, timeout))
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        """Hand out nothing of these until `resume`; the membership is kept."""
+        """Hand out no records of these partitions until `resume`; the membership is kept."""
         self._pause(partitions, paused=True)
 
     def resume(self, partitions: Iterable[Partition]) -> None:
@@ -182,16 +182,16 @@ class Consumer:
     # --- committing
 
     def commit(self, offsets: Mapping[Partition, Offset] | None = None, *, timeout: float | None = None) -> None:
-        """Store how far the group is: behind what was handed out, or at these offsets, the next ones to read.
+        """Commit the group's next offsets to read: behind the records handed out, or the given ones.
 
-        CommitFailed says that it is not stored, as the group went on without this consumer.
+        Raises CommitFailed if they are not stored, as the group went on without this consumer.
         """
         given = read_offsets(offsets)
         with self._work.using() as consumption:
             self._work.call(consumption.calls.commit(given, timeout))
 
     def commit_async(self, offsets: Mapping[Partition, Offset] | None = None, callback: OnCommit | None = None) -> None:
-        """The same without waiting. `callback` is given the error or None, and the offsets, within a later call."""
+        """Commit without waiting. `callback` gets the error or None, and the offsets, within a later call."""
         given = read_offsets(offsets)
         with self._work.using() as consumption:
             self._work.change(lambda now: consumption.calls.commit_later(given, callback, now))
@@ -199,16 +199,15 @@ class Consumer:
     def committed(
         self, partitions: Iterable[Partition], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where that is nothing."""
+        """Committed offsets of the group; None for a partition without one."""
         chosen = read_partitions(partitions)
         with self._work.using() as consumption:
             return self._work.ask(consumption.asks.committed(chosen, timeout))
 
     def dead_letter(self, record: ConsumerRecord, reason: str, *, timeout: float | None = None) -> None:
-        """Copy a record that cannot be processed to the group's dead letters, and pass it: both, or neither.
+        """Copy a record that cannot be processed to the group's dead letters, and skip it: both, or neither.
 
-        No member is given it any more. CommitFailed says that it was not done, as the group went on without this
-        consumer.
+        No member gets it any more. Raises CommitFailed if it was not done, as the group went on without this consumer.
         """
         spot = read_spot(record)
         with self._work.using() as consumption:
@@ -220,7 +219,7 @@ class Consumer:
     def beginning_offsets(
         self, partitions: Iterable[Partition], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset that each of them still has."""
+        """The first offset that each partition still has."""
         chosen = read_partitions(partitions)
         with self._work.using() as consumption:
             return self._work.ask(consumption.asks.offsets(chosen, "beginning_offset", timeout))
@@ -228,7 +227,7 @@ class Consumer:
     def end_offsets(
         self, partitions: Iterable[Partition], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset that the next record of each will have."""
+        """The offset that the next record of each partition will get."""
         chosen = read_partitions(partitions)
         with self._work.using() as consumption:
             return self._work.ask(consumption.asks.offsets(chosen, "end_offset", timeout))
@@ -244,7 +243,7 @@ class Consumer:
     # --- itself
 
     def group_offsets(self, offsets: Mapping[Partition, Offset] | None = None) -> GroupOffsets:
-        """What `send_offsets` of a transaction takes: behind what was handed out, or these; and as which member."""
+        """Argument of a transaction's `send_offsets`: the member, and these offsets or those of handed-out records."""
         given = read_offsets(offsets)
         with self._work.using() as consumption:
             return self._work.change(lambda now: consumption.calls.group_offsets(given, now))
@@ -254,13 +253,13 @@ class Consumer:
             return self._work.change(lambda _: consumption.metadata)
 
     def wakeup(self) -> None:
-        """Any thread: end the call that waits, or the next one that would, with WokenUp."""
+        """End the waiting call, or the next that would wait, with WokenUp. For any thread."""
         self._work.wake_up()
 
     def close(self, timeout: float | None = None) -> None:
-        """Commit what is to be committed, leave the group, and end. Any thread: it ends a call that waits.
+        """Commit, leave the group, and end. For any thread: it ends a waiting call.
 
-        What `timeout` seconds, or `default.api.timeout.ms`, are not enough for is left to the group's time-outs.
+        Work that is unfinished after `timeout` seconds, or `default.api.timeout.ms`, is left to the group's timeouts.
         """
         self._work.close(lambda: self._calls.close(timeout, commit=True))
 
@@ -270,7 +269,7 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """After an error what was handed out last is not committed: it is read again, so often as it may be tried."""
+        """Close; after an error the last records are not committed, but redelivered, within max.delivery.attempts."""
         self._work.close(lambda: self._calls.close(None, commit=kind is None, failing=is_failure(error)))
 
     def _seek(self, partitions: Iterable[Partition] | None, find: Find) -> None:

@@ -22,7 +22,7 @@ from lakelog.transport.retry import run
 
 
 class Producer:
-    """Sends records in the background, in batches, each stored once and in order. All of it may be called by threads.
+    """Sends records in background batches, each stored once and in order. May be called by several threads at once.
 
     `settings` has Kafka's names: `Producer({"bootstrap.servers": "http://localhost:8082", "linger.ms": 5})`.
     """
@@ -35,7 +35,7 @@ class Producer:
         self._transport = transport or HttpTransport(chosen.bootstrap_servers, chosen.client_id, connections)
         self._sender = Sender(chosen, self._transport)
         self._transacting = None if chosen.transactional_id is None else Transacting(chosen, self._transport)
-        # Who is forgotten without a close still delivers.
+        # A producer that is garbage collected without `close` still delivers.
         weakref.finalize(self, self._sender.finish).atexit = False
 
     def send(
@@ -49,10 +49,10 @@ class Producer:
         headers: Headers | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """Add a record to the next batch of its topic. What can never be stored is refused here.
+        """Add a record to the next batch of its topic. A record that can never be stored is refused here.
 
         Blocks while the buffer is full, up to `max.block.ms`. A value of None is a null. `on_delivery` is called with
-        the error or None and the metadata or None, by the thread that sends, in the order of the records.
+        the error or None and the metadata or None, by a sending thread, in the order of the records.
         """
         row, size = self._rows.make(topic, value, key, partition, timestamp, headers)
         if self._partitions is not None and partition is None:
@@ -61,24 +61,25 @@ class Producer:
         return taker.add(topic, row, size, on_delivery)
 
     def transaction(self) -> Transaction:
-        """A block in which all that is sent is committed together when it is left, or aborted by an exception.
+        """A block whose records are committed together at its end, or aborted by an exception.
 
-        Needs `transactional.id`. Entering it begins the transaction, and shuts out whoever had that name before.
+        Needs `transactional.id`. Entering it begins the transaction, and fences an earlier producer of that name.
         """
         if self._transacting is None:
             raise IllegalState("a transaction needs the setting transactional.id")
         return Transaction(self._transacting)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent before is decided, and its callbacks were called; or raise StillUnderWay."""
+        """Wait until all records sent before are decided and their callbacks called; StillUnderWay after `timeout`."""
         if self._transacting is not None:
             self._transacting.flush()
         self._sender.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, and end.
+        """Deliver all records, and end.
 
-        What is not decided within `timeout` seconds is given up: its futures say whether it may be stored.
+        Records not decided within `timeout` seconds are given up: the error in their futures tells whether they may be
+        stored.
         """
         if self._transacting is not None:
             self._transacting.close()

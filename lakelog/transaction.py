@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """What the producer sends in the block, and the offsets that are sent, become visible together, or never."""
+    """A transaction as a block: records and offsets sent in it become visible together, or never."""
 
     def __init__(self, transacting: Transacting) -> None:
         self._transacting = transacting
@@ -30,8 +30,8 @@ class Transaction:
     ) -> None:
         """Commit a group's offsets with the transaction: by default behind what the consumer's polls returned.
 
-        They are those of a consumer, as long as it has the partitions; or, of a group that is named, those given, as
-        long as nobody reads with it.
+        For a consumer, while it has the partitions; for a named group, the given offsets, while the group has no
+        readers.
         """
         self._transacting.move_offsets(_begun(self._course), _read(group_or_consumer, offsets))
 
@@ -48,7 +48,7 @@ class Transaction:
 
 
 class AsyncTransaction:
-    """The same in an event loop."""
+    """The Transaction of an AsyncProducer, for one event loop."""
 
     def __init__(self, transacting: AsyncTransacting) -> None:
         self._transacting = transacting

@@ -37,7 +37,7 @@
     │   ├── BufferFull            no room in buffer.memory within max.block.ms
     │   └── Closed                the client was closed, or this process is a fork of the one that opened it
     ├── OutcomeUnknown            it may or may not have been done
-    ├── WokenUp                   somebody called wakeup()
+    ├── WokenUp                   wakeup() was called
     └── StillUnderWay             a wait of flush() is over before everything is delivered; nothing is lost
 
 `outcome` is what a caller may conclude: `not_attempted` means that nothing was stored and never will be.

@@ -1,4 +1,4 @@
-"""Send queue over the topics of a producer: what to send next, the memory limit, and decided batches. Pure: time and chance are given.
+"""Send queue of a producer: the next attempt, the memory limit, decided batches. Pure: time and chance are given.
 
 A driver adds records, asks `next` for the next attempt, makes it, and passes its verdict to `told`. It takes batches
 from `decided`, in the order in which callers are notified, and calls `announced` after that. Nothing here blocks or
