@@ -1,6 +1,6 @@
 """The commands of the command line: one module each, imported only when its command is called.
 
-This table is what `lakelog --help` shows; it must import none of them, so that help stays quick.
+`lakelog --help` shows this table, which must import no command, so that help stays quick.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""`lakelog completion`: prints what a shell has to be told so that it completes the words of this program.
+"""`lakelog completion`: prints the script with which a shell completes the words of this program.
 
-The names of topics and groups are a server's: what the shell was told asks for them by this command, too.
+Names of topics and groups come from a server: the script asks for them by this command, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakelog.cli.kit.exit_codes import DONE, exit_code_of
 from lakelog.cli.kit.parser import Commands, Parser, Path, build_parser, commands_of
 
 _NAMES: Final = ("topics", "groups")
-#: Who types waits no longer for a name.
+#: The longest that a completion waits for names.
 _PATIENCE_MS: Final = 1_000
 
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         with open_admin(args.server, retries=0, patience_ms=_PATIENCE_MS) as admin:
             names = admin.list_topics() if args.what == "topics" else [each.group for each in admin.list_groups()]
     except LakelogError as error:
-        return exit_code_of(error)  # who types is told nothing
+        return exit_code_of(error)  # a message would disturb the user's typing
     sys.stdout.writelines(f"{name}\n" for name in names)
     return DONE
 
@@ -54,7 +54,7 @@ def _script(shell: str, commands: Commands) -> str:
     found = dict(commands_of(commands))
 
     def configure_all(path: Path, parser: Parser) -> None:
-        # Of a command whose part of the install is missing its name is all that can be known.
+        # If a command's extra is not installed, only its name can be completed.
         with contextlib.suppress(ModuleNotFoundError):
             found[path].load().configure(parser)
 

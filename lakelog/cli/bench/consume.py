@@ -1,4 +1,4 @@
-"""`lakelog bench consume`: reads a topic from its beginning as fast as it can, and says how long each poll took."""
+"""`lakelog bench consume`: reads a topic from its beginning as fast as it can, and reports how long polls took."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(admin: Admin, consumer: Consumer, topic: str, wanted: int) -> tuple[int, int, float, list[float]]:
-    """Where offsets have gaps there is less than is wanted: it ends when there is nothing more."""
+    """Read up to `wanted` records; fewer if offsets have gaps: it ends when no more arrive."""
     progress = Progress(0, sys.stderr)
     read = size = 0
     latencies: list[float] = []

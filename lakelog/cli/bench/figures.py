@@ -1,4 +1,4 @@
-"""What a measurement comes to. Pure."""
+"""Figures of a measurement. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _PARTS: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p99_9_ms": 0.99
 
 
 def percentile(ordered: Sequence[float], part: float) -> float:
-    """The smallest that is no less than such a part of them; 0 of none."""
+    """The smallest value that is at least as large as this part of them; 0 if there are none."""
     return ordered[max(0, math.ceil(len(ordered) * part) - 1)] if ordered else 0.0
 
 
 def sum_up(what: str, records: int, size: int, seconds: float, latencies_s: Iterable[float]) -> dict[str, Any]:
-    """`what` is what a latency is of."""
+    """Compute the figures. `what` names the measured operation of a latency."""
     ordered = sorted(latencies_s)
     took = max(seconds, 1e-9)
     average = sum(ordered) / len(ordered) if ordered else 0.0
@@ -35,7 +35,7 @@ def sum_up(what: str, records: int, size: int, seconds: float, latencies_s: Iter
 
 
 def say_figures(done: str, figures: dict[str, Any]) -> str:
-    """As Kafka's tests say it."""
+    """One line in the format of Kafka's performance tests."""
     return (
         f"{figures['records']} records {done}, {figures['records_per_second']:,.1f} records/sec "
         f"({figures['mb_per_second']:.2f} MB/sec), {figures['avg_ms']:.2f} ms avg latency, "

@@ -1,4 +1,4 @@
-"""`lakelog bench produce`: sends records as fast as it can, or so many a second, and says how long each took."""
+"""`lakelog bench produce`: sends records as fast as it can, or at a rate, and reports how long they took."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _MANY: Final = 100_000
 _SIZE: Final = 100
-#: How many different values there are.
+#: Number of different values.
 _VALUES: Final = 1_000
-#: How long an interrupted one waits for what is under way.
+#: How long an interrupted run waits for records in flight.
 _LAST_S: Final = 1.5
 
 
@@ -92,7 +92,7 @@ def _send(args: argparse.Namespace) -> tuple[array[float], float]:
         producer.close(_LAST_S)
         raise
     except LakelogError as error:
-        # The server is gone: what is under way is given up.
+        # The server is gone: give up the records in flight.
         producer.close(0)
         heard.refused = heard.refused or error
         raise heard.failure(error) from error
@@ -130,7 +130,7 @@ def _send_all(
 
 
 class _Heard:
-    """Records are told of in the order in which they were sent."""
+    """Delivery callback that measures latencies; it is called in the order of sending."""
 
     def __init__(self) -> None:
         self.sent: deque[float] = deque()
@@ -149,7 +149,7 @@ class _Heard:
         self._in_doubt = self._in_doubt or error.outcome == "unknown"
 
     def failure(self, error: LakelogError) -> Failure | LakelogError:
-        """With how many are stored, where any was sent."""
+        """The error, with the number of stored records if any may be stored."""
         stored, sent = len(self.latencies), self.told + len(self.sent)
         if not stored and not self._in_doubt:
             return error

@@ -1,7 +1,7 @@
 """`lakelog consume`: writes the records of topics to standard output, by hand or as a member of a group.
 
-What is written is written before it is committed. Ctrl-C ends it cleanly: what was written is committed, the group is
-left, and the exit code says that it was interrupted.
+Records are written before they are committed. Ctrl-C ends it cleanly: it commits what was written and leaves the group,
+and the exit code shows the interrupt.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from lakelog.consumer import Consumer
     from lakelog.foundation.topic_partition import TopicPartition
 
-#: So many polls without a record, and the server is asked whether it is there.
+#: After this many polls without a record, check whether the server is alive.
 _QUIET: Final = 8
-#: And so many without a partition, where others of the group may have all of them.
+#: After this many polls without a partition, other members may have all of them.
 _JOINING: Final = 24
-#: How long the last commit may take; and of who is interrupted, and the farewell.
+#: Limits of the last commit; and of the last commit and the leaving after an interrupt.
 _LAST_S: Final = 5.0
 _SOON_S: Final = 1.0
 _OFFSET: Final = re.compile(r"earliest|latest|[0-9]{1,18}")
@@ -145,7 +145,7 @@ def _opened(args: argparse.Namespace) -> AbstractContextManager[Consumer]:
     given = dict(args.property)
     if args.group is None:
         return reading_by_hand(args.server, given)
-    # What a table shows is written at its end, and committed then.
+    # A table is written at the end, so its records are committed only then.
     return open_consumer(args.server, {"group.id": args.group, "enable.auto.commit": args.output != "table", **given})
 
 
@@ -164,7 +164,7 @@ def _start(
         case "time":
             consumer.seek_to_time(begin.at)
         case _:
-            # Asked for here, as what is outside is refused here, and by a poll it would be mended.
+            # Checked here: an offset outside the log is an error here, while a poll would reset it.
             (place,) = places
             known = admin.offsets(*place)
             if not known.beginning_offset <= begin.at <= known.end_offset:
@@ -177,7 +177,7 @@ def _start(
 
 
 def _read(consumer: Consumer, admin: Admin, args: argparse.Namespace, take: Take, interrupts: Interrupts) -> int:
-    """Polls are short, so that it ends soon; what one returned is written, and so may be committed by the next."""
+    """Poll until the aim is reached. Polls are short, for a quick end; each writes its records before the next."""
     aim, watch = Aim(args.max, follow=args.follow), _Watch(admin, args, interrupts)
     while not interrupts.seen:
         came = take(consumer, aim)
@@ -202,13 +202,13 @@ def _learn(consumer: Consumer, aim: Aim, *, quiet: bool) -> None:
         for place, offset in consumer.beginning_offsets(unknown).items():
             aim.learn_position(place, offset)
     if quiet:
-        # Behind the last record there may be offsets without any.
+        # Behind the last record there may be offsets without records.
         for place in aim.behind:
             aim.learn_position(place, consumer.position(place))
 
 
 class _Watch:
-    """What is done while nothing comes: it is looked whether the server is there, and at the time."""
+    """Checks while no records arrive: whether the server is alive, and the timeout."""
 
     def __init__(self, admin: Admin, args: argparse.Namespace, interrupts: Interrupts) -> None:
         self._admin, self._args, self._interrupts = admin, args, interrupts
@@ -216,7 +216,7 @@ class _Watch:
         self._told = False
         self.quiet = 0
 
-    def over(self, came: bool) -> bool:  # noqa: FBT001 - what it is all about
+    def over(self, came: bool) -> bool:  # noqa: FBT001 - its only argument
         if came:
             self.quiet, self._last_at = 0, monotonic()
             return False
@@ -226,7 +226,7 @@ class _Watch:
         return self._args.timeout is not None and monotonic() - self._last_at >= self._args.timeout
 
     def _look(self) -> None:
-        """Who follows waits for a server to come back, and is told."""
+        """Check the server; with --follow, report its absence and wait for it to come back."""
         from lakelog.foundation.errors import LakelogError
 
         try:

@@ -1,6 +1,6 @@
-"""How `lakelog consume` takes records from a consumer and writes them: as they come, many at once, or as one table.
+"""Output of `lakelog consume`: takes records from a consumer and writes rows, many at once, or one table at the end.
 
-What was taken is on its way out when a call returns, but of a table, which is written at the end.
+When a call returns, its records are written and flushed, but for a table, which is written at the end.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Take", "taking"]
 
-#: How long a poll waits before it is looked whether somebody pressed Ctrl-C.
+#: How long a poll waits before Ctrl-C is checked.
 _POLL_S: Final = 0.25
-#: What a deserializer makes of a record is no column.
+#: With a deserializer, records cannot be written from columns.
 _MADE: Final = ("key.deserializer", "value.deserializer")
 
-#: Polls once, writes what came, and says whether anything did.
+#: Polls once, writes the records, and returns whether there were any.
 Take = Callable[["Consumer", Aim], bool]
 
 

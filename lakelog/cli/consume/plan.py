@@ -1,4 +1,4 @@
-"""Where `lakelog consume` begins, and when it has read enough. Pure."""
+"""Plan of `lakelog consume`: where it begins, and when it ends. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Aim", "Begin", "Misuse", "decide_begin"]
 
-#: How many records are asked for at once.
+#: The most records of one poll.
 _MOST: Final = 10_000
 
 
 class Misuse(Exception):
-    """What was said contradicts itself."""
+    """Arguments that contradict each other."""
 
 
 class Begin(NamedTuple):
-    """Exactly one of them says where to begin; `group` is where the group is."""
+    """Start of reading: one of the kinds; `group` continues at the group's offsets."""
 
     kind: Literal["group", "beginning", "end", "time", "offset"]
     at: int = 0
@@ -29,7 +29,7 @@ class Begin(NamedTuple):
 def decide_begin(
     *, group: str | None, beginning: bool, follow: bool, timestamp: int | None, offset: str | None, partitions: int
 ) -> Begin:
-    """`partitions` is how many are read by hand, 0 where that is not known yet."""
+    """Decide the start. `partitions`: how many are read without a group, 0 if not known yet."""
     given = [each for each in (beginning or None, timestamp, offset) if each is not None]
     if len(given) > 1:
         raise Misuse("--from-beginning, --timestamp and --offset exclude each other; say one")
@@ -49,7 +49,7 @@ def decide_begin(
 
 
 class Aim:
-    """What is still to be read. `most` is how many records at most, None for all; a follower has no end."""
+    """Progress toward the end of reading. `most`: the most records, None for all; with `follow` there is no end."""
 
     def __init__(self, most: int | None, *, follow: bool) -> None:
         self.read = 0
@@ -60,16 +60,16 @@ class Aim:
 
     @property
     def room(self) -> int:
-        """How many records may be asked for now."""
+        """The most records of the next poll."""
         return _MOST if self._most is None else min(_MOST, self._most - self.read)
 
     @property
     def allowed(self) -> int | None:
-        """How many records may still be read at all; None for any number."""
+        """The most records that may still be read; None for no limit."""
         return None if self._most is None else self._most - self.read
 
     def unknown(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those whose end is to be asked for; what is not assigned any more is others' to read."""
+        """Assigned partitions of unknown end; those no longer assigned are dropped, as other members read them."""
         assigned = set(assigned)
         self._ends = {place: end for place, end in self._ends.items() if place in assigned}
         return [] if self._follow else sorted(assigned - self._ends.keys())
@@ -82,28 +82,28 @@ class Aim:
             self._next[place] = max(offset, self._next.get(place, 0))
 
     def learn_records(self, records: Sequence[ConsumerRecord]) -> None:
-        """In their order."""
+        """Note the records read, given in their order."""
         seen = len(records)
         if len(self._ends) == 1:
-            # One after the other of one partition; what this gets wrong a quiet poll finds.
+            # One partition: the last record suffices; if that is wrong, a quiet poll corrects it.
             records = records[-1:]
         self.learn(seen, {(record.topic, record.partition): record.offset + 1 for record in records})
 
     def learn(self, count: int, nexts: Mapping[tuple[str, int], int]) -> None:
-        """So many more were read, up to before these offsets."""
+        """Note `count` more records read, with the next offsets of their partitions."""
         self.read += count
         if not self._follow:
             self._next |= nexts
 
     @property
     def left(self) -> int:
-        """How many are still to be read, as far as is known; where there are holes, fewer."""
+        """Estimate of the records still to be read; too high if offsets have gaps."""
         known = sum(max(0, end - self._next.get(place, 0)) for place, end in self._ends.items())
         return known if self._most is None else min(known, self._most - self.read)
 
     @property
     def behind(self) -> list[TopicPartition]:
-        """Where there is more to be read, as far as is known."""
+        """Partitions with more to read, as far as is known."""
         return [place for place, end in self._ends.items() if self._next.get(place, 0) < end]
 
     @property

@@ -1,7 +1,7 @@
 """`lakelog demo`: a server of its own, producers and a group at work on it, and every second how they are doing.
 
-The log is in a directory of its own that goes at the end, in memory where the system has a place for that: so SQL of
-another process finds it. It knows in which order things begin and end; what is at work is `demo_load`'s.
+The log is in a temporary directory, in memory if the system has such a file system: so SQL in another process can read
+it. The module knows the order of start and end; producers and consumers are in `load`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from lakelog.cli.demo.load import Load
 
 #: A directory in memory, on systems that have one.
-_IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
+_IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a private directory is made in it
 _ENOUGH: Final = 512 * 1024 * 1024
 _PREFIX: Final = "lakelog-demo-"
-#: Locked for as long as its demo runs.
+#: The lock file, held while the demo runs.
 _OWNER: Final = "owner"
 
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from jobs.runner.server_connection import plan_command, running_server
     from lakelog.cli.demo.load import Load
 
-    # What the clients would warn of, the demo says itself.
+    # The demo itself reports what the clients would warn of.
     logging.getLogger("lakelog").addHandler(logging.NullHandler())
     with (
         _stopping(),
@@ -92,7 +92,7 @@ def _check(server: OwnServer, load: Load) -> None:
 
 
 class _Showing:
-    """A line a second; on a terminal one that changes."""
+    """Prints a line each second; on a terminal it overwrites one line."""
 
     def __init__(self, form: str) -> None:
         self._form = form
@@ -123,7 +123,7 @@ def _folder() -> Generator[Path]:
     for each in (_IN_MEMORY, Path(tempfile.gettempdir())):
         _tidy(each)
     made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-    # The system lets go of the lock when this process ends, however that comes. It has its name once it is locked.
+    # The system releases the lock however this process ends. The file gets its name once it is locked.
     with (made / "new").open("w") as owner:
         fcntl.flock(owner, fcntl.LOCK_EX)
         (made / "new").rename(made / _OWNER)
@@ -134,7 +134,7 @@ def _folder() -> Generator[Path]:
 
 
 def _tidy(place: Path) -> None:
-    """What demos left that were killed, of which nobody is there any more to hold the lock."""
+    """Remove directories of killed demos: those whose lock is free."""
     for left in place.glob(f"{_PREFIX}*/{_OWNER}"):
         with contextlib.suppress(OSError), left.open() as owner:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -143,7 +143,7 @@ def _tidy(place: Path) -> None:
 
 @contextlib.contextmanager
 def _stopping() -> Generator[None]:
-    """SIGTERM ends it as Ctrl-C does, so that nothing is left behind."""
+    """Handle SIGTERM like Ctrl-C, so that nothing is left behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

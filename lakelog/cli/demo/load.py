@@ -1,7 +1,7 @@
-"""What is at work in `lakelog demo`: three producers, and a group of which the second member comes later.
+"""Load of `lakelog demo`: three producers, and a group whose second member joins later.
 
-One member reads more slowly than records come, and two read faster: so the lag grows, and goes again. It knows the
-clients, and neither the server's process nor who watches.
+One member reads more slowly than records arrive, two read faster: so the lag grows, and shrinks again. The module knows
+the clients, and neither the server's process nor the output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONFIGS: Final = {"retention.ms": 3_600_000, "segment.ms": 600_000, "lakelog.hi
 _PRODUCERS: Final = 3
 _MEMBERS: Final = 2
 _SECOND_MEMBER_AFTER_S: Final = 5.0
-#: Of the rate of all producers, what one member reads at most.
+#: The most that one member reads, as a part of the rate of all producers.
 _PACE: Final = 0.75
 _TICK_S: Final = 0.1
 _GIVE_UP_S: Final = 5.0
@@ -35,7 +35,7 @@ _CUSTOMERS: Final = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", 
 
 
 class Load:
-    """At work inside of the block. `failed` is set, and `why` says why, once one of them can go on no more."""
+    """Runs within its block. When a producer or a member fails, `failed` is set, and `why` has the reason."""
 
     def __init__(self, server: str, rate: int) -> None:
         self._server = {"bootstrap.servers": server}

@@ -1,4 +1,4 @@
-"""What `lakelog demo` shows: what to try, and a line a second. Pure."""
+"""Output of `lakelog demo`: commands to try, and a line each second. Pure."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _WIDTHS: Final = (6, 10, 10, 8, 7, 10)
 
 
 class Counts(NamedTuple):
-    """Since the beginning: records that were acknowledged, and that the group was given."""
+    """Totals since the start: acknowledged records, and records that the group received."""
 
     produced: int
     consumed: int
 
 
 class Look(NamedTuple):
-    """What the server says of the group."""
+    """State of the group, from the server."""
 
     lag: int
     members: int
 
 
 class Sample(NamedTuple):
-    """One second of a demo; rates are records a second."""
+    """Figures of a second of the demo; rates are in records per second."""
 
     second: int
     produced_rate: int

@@ -1,4 +1,4 @@
-"""Dead letters as the commands see them: what their headers say, which are meant, and what goes back. Pure."""
+"""Dead letters for the commands: their headers, the filters, and the record to send back. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakelog.cli.kit.arguments import moment_ms, whole
 
 __all__ = ["REPLAYS", "Letter", "Polled", "Wanted", "add_filters", "as_record", "read_letter", "wanted_by"]
 
-#: What the names of groups begin with that remember what was sent back, and of who sends it.
+#: Prefix of the groups that track replayed letters, and of the replays' producer ids.
 REPLAYS: Final = "lakelog-replay/"
 _PREFIX: Final = "lakelog.dlq."
 
@@ -34,7 +34,7 @@ class Polled(msgspec.Struct):
 
 
 class Letter(NamedTuple):
-    """`said` are its headers of `lakelog.dlq.`, by the rest of their names."""
+    """A dead letter. `said`: its headers `lakelog.dlq.*`, by the rest of their names."""
 
     record: Polled
     said: dict[str, str]
@@ -49,7 +49,7 @@ class Letter(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """None wants all."""
+    """Filter of letters; None matches all."""
 
     reason: str | None
     topic: str | None
@@ -77,7 +77,7 @@ def read_letter(record: Polled) -> Letter:
 
 
 def as_record(letter: Letter, partition: int | None) -> dict[str, Any]:
-    """The record that it was, with the time of now: one of its own time might be too old to be kept."""
+    """The original record without its time: with the old one, retention might remove it at once."""
     headers = [each for each in letter.record.headers if not each.name.startswith(_PREFIX)]
     found: dict[str, Any] = {"key": letter.record.key, "value": letter.record.value, "headers": headers}
     return found if partition is None else {**found, "partition": partition}

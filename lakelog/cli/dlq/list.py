@@ -1,4 +1,4 @@
-"""`lakelog dlq list`: every topic of dead letters, and how many lie in it."""
+"""`lakelog dlq list`: every topic of dead letters, and how many are in it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def groups_by_topic(groups: Iterable[GroupListing]) -> dict[str, list[str]]:
-    """Whose letters lie where; without those that replays are read by, which have a topic of another's."""
+    """Groups by their dead-letter topic; without the groups of replays, which read another group's topic."""
     found: dict[str, list[str]] = {}
     for each in groups:
         for topic in () if each.group.startswith(REPLAYS) else each.dead_letter_topics:
@@ -52,5 +52,5 @@ def groups_by_topic(groups: Iterable[GroupListing]) -> dict[str, list[str]]:
 
 
 def is_of_letters(topic: str, known: Mapping[str, list[str]]) -> bool:
-    """Whether it is there for dead letters, as far as its name and the groups say."""
+    """True if a topic is for dead letters, by its name and the groups."""
     return topic in known or topic.endswith(_SUFFIX)

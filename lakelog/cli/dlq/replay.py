@@ -1,4 +1,4 @@
-"""`lakelog dlq replay`: sends dead letters back to where they come from, or elsewhere, each of them once."""
+"""`lakelog dlq replay`: sends dead letters back to their topics, or to another, each of them once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace, rows: list[tuple[Any, ...]]) -> int:
-    """Fills `rows` as it goes; how many could not be sent, as they are not whole."""
+    """Replay letters and append to `rows`; returns how many could not be sent because they are incomplete."""
     wanted, left_out = wanted_by(args), 0
     with open_admin(args.server) as admin, Letters(args.server, args.dead_letters) as letters:
         partitions = admin.describe_topic(args.dead_letters).partitions

@@ -1,4 +1,4 @@
-"""What commands of dead letters ask a server for: letters as they lie there, and those that a replay did not send."""
+"""Requests of the dead-letter commands: letters as stored, and letters that no replay has sent yet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _V2: Final = "application/vnd.kafka.v2+json"
 _BINARY: Final = "application/vnd.kafka.binary.v2+json"
 _AT_ONCE: Final = 500
 _LEAVING: Final = "leaving the group of replays"
-#: How long the farewell of one that failed may take.
+#: How long leaving the group may take after a failure.
 _LAST_S: Final = 1.0
 _SETTINGS: Final = {"client.id": CLIENT_ID, "retries": 3, "default.api.timeout.ms": 15_000}
 
@@ -40,7 +40,7 @@ class _Stored(msgspec.Struct):
 
 
 class Letters:
-    """Of one dead-letter topic, on one server."""
+    """Requests about a dead-letter topic of a server."""
 
     def __init__(self, server: str, topic: str) -> None:
         settings = AdminSettings.of({"bootstrap.servers": server, **_SETTINGS})
@@ -55,7 +55,7 @@ class Letters:
         self._transport.close()
 
     def lying(self, partition: int, begin: int, end: int) -> Iterator[Letter]:
-        """What is in a part of a partition."""
+        """Letters in a range of offsets of a partition."""
         path = f"/topics/{quote(self._topic, safe='')}/partitions/{partition}/records"
         while begin < end:
             asked = Request("GET", f"{path}?offset={begin}&max_records={_AT_ONCE}", {"Accept": _BINARY})
@@ -67,7 +67,7 @@ class Letters:
 
     @contextlib.contextmanager
     def replaying(self, to: str, partitions: int) -> Generator[Replay]:
-        """As a member of a group that passes each letter that was sent to that topic, and so is given no such again."""
+        """Replay as a member of a group that marks each letter sent to that topic as done, and never reads it again."""
         group = _name(self._topic, to)
         options = {
             "name": uuid.uuid4().hex,
@@ -85,7 +85,7 @@ class Letters:
             self._post("asking for the letters", f"{path}/assignments", {"partitions": places})
             yield Replay(self, path, to)
         except BaseException:
-            # Why it ended is what counts; whom nobody sees leave is forgotten in time.
+            # The first error counts; a member that fails to leave expires with its session.
             with contextlib.suppress(LakelogError):
                 self._ask(
                     _LEAVING, Request("DELETE", path), self._patience._replace(total_s=_LAST_S, request_s=_LAST_S)
@@ -94,12 +94,12 @@ class Letters:
         self._ask(_LEAVING, Request("DELETE", path))
 
     def poll(self, path: str) -> list[Letter]:
-        """Of a replay; none when there are no more."""
+        """Next letters of a replay; none at the end."""
         asked = Request("GET", f"{path}/records?timeout=0&max_records={_AT_ONCE}")
         return [read_letter(record) for record in _read(self._ask("reading letters", asked).answer.body)]
 
     def send(self, letter: Letter, to: str, partition: int | None) -> Place:
-        """Numbered after the letter's place: sent again, it is stored once."""
+        """Send a letter, with a producer id made of its place: if it is sent again, it is stored once."""
         record = letter.record
         numbers = {
             "Producer-Id": _name(self._topic, record.partition, record.offset, record.timestamp),
@@ -126,7 +126,7 @@ class Letters:
 
 
 def _name(*parts: object) -> str:
-    """One for the same things, and another for others; topics may have names as long as one may be."""
+    """Unique name for these parts, hashed because a topic's name may be as long as the result may be."""
     said = "/".join(map(str, parts))
     return f"{REPLAYS}{parts[0]!s:.100}/{hashlib.sha256(said.encode()).hexdigest()[:40]}"
 
@@ -144,7 +144,7 @@ class Replay:
             yield from found
 
     def send(self, letter: Letter, partition: int | None) -> Any:
-        """Stored, then noted: whoever dies in between sends it again, and it is stored once."""
+        """Store a letter, then mark it as sent: after a crash in between it is sent again, and stored once."""
         place = self._letters.send(letter, self._to, partition)
         try:
             self._letters.passed(self._path, letter)

@@ -1,4 +1,4 @@
-"""`lakelog dlq show`: the letters of a topic, where they come from, and why they are there."""
+"""`lakelog dlq show`: the letters of a topic, with their origins and reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakelog.cli.kit.output import as_time, write_rows
 if TYPE_CHECKING:
     from lakelog.admin import Admin
 
-#: So many records are looked at whether any is a letter.
+#: Number of first records that are checked for a letter.
 _LOOKED_AT: Final = 500
 _NAMES = ("partition", "offset", "time", "from", "from_partition", "from_offset", "group", "attempts", "reason", "key",
           "value")  # fmt: skip
@@ -52,9 +52,9 @@ def _lying(admin: Admin, letters: Letters, topic: str) -> Iterator[Letter]:
 
 
 def _check(admin: Admin, topic: str, first: list[Letter]) -> None:
-    """Any topic can be named, and to go through all of another kind would take long and show nothing.
+    """Refuse a topic without dead letters: reading all of it would take long and show nothing.
 
-    Where one letter is, or somebody is known to have his letters there, it is gone through.
+    It is accepted if one of its first records is a letter, or a group is known to keep its letters there.
     """
     if not first or any(letter.said for letter in first) or is_of_letters(topic, groups_by_topic(admin.list_groups())):
         return

@@ -1,7 +1,7 @@
-"""`lakelog doctor`: tries, before the first commit, whether a place can keep a log, and looks at what is around it.
+"""`lakelog doctor`: checks, before the first commit, whether a place can keep a log, and its surroundings.
 
-It changes nothing and leaves nothing behind, also at a root that a server is writing to. It knows in which order things
-are looked at, and nothing of what is found.
+It changes nothing and leaves nothing behind, also at a root that a server is writing to. The module knows the order of
+the checks, and nothing of their findings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `lakelog doctor` finds, what to do about it, and what that comes to. Pure."""
+"""Findings of `lakelog doctor`, their cures, and the verdict. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MEBI: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`cure` says what to do; it is empty where nothing is to be done."""
+    """Result of one check. `cure`: what to do, empty if nothing."""
 
     check: str
     state: State
@@ -59,7 +59,7 @@ def decide_clock(check: str, whose: str, host_ms: int, other_ms: int) -> Finding
 
 
 def decide_space(free: int, ballast: int = 0) -> Finding:
-    """`ballast` is what a root there holds in reserve: room that a server gives back, and nobody else."""
+    """Judge the free space. `ballast`: the reserve of a root there, which only its server can free."""
     said = f"{free // _MEBI:,} MiB" + (f", and {ballast // _MEBI:,} MiB of ballast" if ballast else "")
     if free < LEAST_FREE:
         return Finding("free space", "failed", said, f"make room: less than {LEAST_FREE // _MEBI} MiB is too little")
@@ -73,7 +73,7 @@ def worst_of(findings: Iterable[Finding]) -> State:
 
 
 def decide_exit(findings: Iterable[Finding]) -> int:
-    """Warnings are no failure."""
+    """Exit code: 1 for a failed check; warnings are not failures."""
     return int(worst_of(findings) == "failed")
 
 

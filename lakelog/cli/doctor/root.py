@@ -1,7 +1,7 @@
-"""What `lakelog doctor` tries at the place of a root: with a root in it, also one in use, or before there is one.
+"""Trials of `lakelog doctor` at the place of a root: with a root in it, also one in use, or before there is one.
 
-Nothing stays behind and no root is made. Where there is a root its staging folder is used; where there is none yet, a
-folder of our own in the place, or in the nearest folder above it. The owner's lock is not touched.
+Nothing stays behind and no root is made. In a root its staging folder is used; if there is none yet, a temporary folder
+in the place, or in the nearest existing folder above it. The owner's lock is not touched.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def examine_root(place: str) -> tuple[list[Finding], str | None]:
 
 
 def _look(root: Root) -> RootInfo | None:
-    """None where there is none; NotARoot where something of that name cannot be understood."""
+    """Open the root, if there is one; raises NotARoot if its lakelog.json cannot be read."""
     if root.store.stat("lakelog.json") is None:
         return None
     return open_root(root, create=False)
@@ -69,7 +69,7 @@ def _tell_modes(place: str) -> Finding:
 
 
 def _examine(store: Store, directory: Path | None) -> list[Finding]:
-    """What depends on rights that are missing is left out."""
+    """Run the trials; those that need missing rights are left out."""
     findings = [decide_trials("rights", try_rights(store), _RIGHTS_CURE)]
     if findings[0].state == "ok":
         wrong = check_put_if_absent(store)
@@ -87,13 +87,13 @@ def _examine(store: Store, directory: Path | None) -> list[Finding]:
 
 
 def ballast_of(store: Store) -> int:
-    """What a root holds in reserve, for a full disk."""
+    """Bytes that a root holds in reserve, for a full disk."""
     return sum(entry.size for entry in store.list("journal") if entry.name.startswith(BALLAST))
 
 
 @contextmanager
 def _ground(place: str, root: Root, info: RootInfo | None) -> Generator[tuple[Store, Path | None]]:
-    """Where to try: a store, and the directory behind it where it is one."""
+    """Target of the trials: a store, and its directory if it has one."""
     if "://" in place:
         yield root.store, None
         return

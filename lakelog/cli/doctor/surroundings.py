@@ -1,4 +1,4 @@
-"""What `lakelog doctor` looks at beside the root: a server, what jobs on Spark need, and what is installed."""
+"""Checks of `lakelog doctor` beside the root: a server, the needs of jobs on Spark, and the installed packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _ANSWER_S: Final = 10.0
-#: To import Spark takes seconds.
+#: Importing Spark takes seconds.
 _IMPORT_S: Final = 60.0
 _PACKAGES: Final = (
     "deltalake",
@@ -46,7 +46,7 @@ _PACKAGES: Final = (
 
 
 def examine_server(url: str, cluster_id: str | None, now_ms: int) -> list[Finding]:
-    """Whether it is ready, knows the time, and serves the root that was looked at, if one was."""
+    """Check that the server is ready, its clock is right, and it serves the root that was examined, if any."""
     try:
         with httpx.Client(**client_options(url), timeout=_ANSWER_S) as client:
             ready, root = client.get("/readyz"), client.get("/").json()
@@ -86,7 +86,7 @@ def _decide_cluster(ours: str, theirs: str) -> Finding:
 
 
 def examine_spark(*, needed: bool) -> list[Finding]:
-    """What is missing is a failure only where it is needed; jobs with `--engine local` need none of it."""
+    """Check the needs of Spark. Missing parts are failures only if `needed`; `--engine local` needs none of them."""
     runtime = os.environ.get("DATABRICKS_RUNTIME_VERSION")
     if runtime:
         from jobs.spark.versions import find_spark
@@ -100,7 +100,7 @@ def examine_spark(*, needed: bool) -> list[Finding]:
 
 
 def decide_runtime(runtime: str, spark: str | None) -> Finding:
-    """`spark` is the version of the one that a cluster brings; None where nobody says it."""
+    """Judge a Databricks runtime. `spark`: the version of the cluster's Spark; None if unknown."""
     from jobs.spark.versions import OLDEST, is_too_old
 
     said = f"the cluster brings it, with Databricks Runtime {runtime}{f': {spark}' if spark else ''}"
@@ -112,7 +112,7 @@ def decide_runtime(runtime: str, spark: str | None) -> Finding:
 
 
 def decide_java(said: str | None, *, needed: bool) -> Finding:
-    """`said` is what `java -version` says; None where there is no Java."""
+    """Judge Java. `said`: the output of `java -version`; None without Java."""
     from jobs.spark.java import CURE, java_version, trouble_of_java
 
     trouble = trouble_of_java(said, os.environ.get("JAVA_HOME"))
@@ -121,7 +121,7 @@ def decide_java(said: str | None, *, needed: bool) -> Finding:
     return _missing("Java", trouble, CURE, needed=needed)
 
 
-def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - what the whole check is about
+def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - its only argument
     wanted = pinned(requires("lakelog") or [], "spark")
     found = {name: _version(name) for name in wanted}
     said = ", ".join(f"{name} {have or 'is not installed'}" for name, have in found.items())
@@ -131,7 +131,7 @@ def _examine_pyspark(needed: bool) -> Finding:  # noqa: FBT001 - what the whole 
 
 
 def _examine_python() -> Finding:
-    """Jobs choose theirs themselves; who starts a session by hand has what the environment says."""
+    """Check Spark's Python. Jobs choose their own; a session started by hand takes the environment's."""
     from jobs.spark.python_choice import asked_python
 
     asked = asked_python(os.environ)
@@ -144,7 +144,7 @@ def _knows_lakelog(program: str) -> bool:
         return True
     try:
         command = [program, "-c", "import pyspark_lakelog; print(*pyspark_lakelog.__all__)"]
-        # Not with this folder in its path, where the sources of lakelog may be.
+        # Another cwd, as this folder, if it has the sources of lakelog, would be in the path.
         asked = subprocess.run(  # noqa: S603 - the program that Spark would start
             command, capture_output=True, text=True, check=False, timeout=_IMPORT_S, cwd="/"
         )
@@ -154,7 +154,7 @@ def _knows_lakelog(program: str) -> bool:
 
 
 def decide_python(asked: str, found: str | None, *, knows: bool) -> Finding:
-    """`found` is the program that Spark will ask for formats; None where there is none of that name."""
+    """Judge Spark's Python. `found`: the program that Spark will start for formats; None if there is none."""
     if knows:
         return Finding("Spark Python", "ok", f"{found} has lakelog")
     said = f"{asked} is {found}, which has no lakelog" if found else f"there is no {asked}"
@@ -166,7 +166,7 @@ def decide_python(asked: str, found: str | None, *, knows: bool) -> Finding:
 
 
 def _examine_jars() -> Finding:
-    """Spark's resolver keeps them under these names once it has fetched them."""
+    """Look for Delta's jars, under the names that Spark's resolver gives them after the download."""
     from jobs.spark.jars import absent_jars, cache_folder, jar_folder
 
     ivy = cache_folder() / "ivy"
@@ -184,7 +184,7 @@ def _missing(check: str, why: str, cure: str, *, needed: bool) -> Finding:
 
 
 def pinned(requirements: list[str], extra: str) -> dict[str, str]:
-    """Of the packages of an extra those that are pinned, with their versions."""
+    """Pinned packages of an extra, with their versions."""
     found = (re.fullmatch(r"([\w.-]+)==([\w.]+) *; *extra == ['\"](\w+)['\"]", each) for each in requirements)
     return {each[1]: each[2] for each in found if each is not None and each[3] == extra}
 

@@ -1,4 +1,4 @@
-"""`lakelog groups delete`: removes groups in which nobody reads, with their offsets."""
+"""`lakelog groups delete`: removes groups without members, with their offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lakelog groups describe`: how far groups are in each partition, who reads it, and who their members are."""
+"""`lakelog groups describe`: the progress of groups in each partition, its reader, and the members."""
 
 from __future__ import annotations
 

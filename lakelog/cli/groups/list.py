@@ -1,4 +1,4 @@
-"""`lakelog groups list`: every group, what it is doing and how many read."""
+"""`lakelog groups list`: every group, with its state and the number of members."""
 
 from __future__ import annotations
 

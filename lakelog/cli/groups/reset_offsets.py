@@ -1,4 +1,4 @@
-"""`lakelog groups reset-offsets`: has a group read on elsewhere; with `--dry-run` it only says where."""
+"""`lakelog groups reset-offsets`: moves the offsets of a group; with `--dry-run` it only shows them."""
 
 from __future__ import annotations
 

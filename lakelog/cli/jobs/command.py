@@ -1,7 +1,7 @@
-"""`lakelog jobs`: names the jobs there are, and runs them, once or every so often.
+"""`lakelog jobs`: lists the jobs, and runs them, once or at an interval.
 
-It knows how a job is called, and nothing of what one does. Everything behind the names of the jobs, but `--every`, is
-theirs.
+It knows how to call a job, and nothing of its work. All words behind the names of the jobs, but `--every`, are the
+jobs' own.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ examples:
   lakelog jobs run retention compaction --data ROOT --all --every 1h
   lakelog jobs run compaction --help
 """
-#: The one option that is ours.
+#: The one option of this command itself.
 EVERY: Final = (
     "--every TIME",
     "run again and again, as 90s, 10m, 2h or 1d; the first time at once (default: run once)",
 )
-#: As other commands have it; a run has no other form.
+#: Accepted as by other commands; a run has no other form.
 OUTPUT: Final = ("--output json", "how to show what was done, which is always so: a line of JSON behind the plan")
 _RUN_HELP: Final = """\
 usage: lakelog jobs run {names} [--every TIME] [option ...]
@@ -63,11 +63,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("action", choices=("list", "run"), metavar="list|run", help="what to do")
     rest = parser.add_argument("words", nargs=argparse.REMAINDER, help="jobs to run, --every, their options")
-    rest.required = False  # it may be nothing, and is not missed
+    rest.required = False  # it may be empty
 
 
 def options(names: Sequence[str] | None = None) -> Options:
-    """The options of jobs, all of them unless some are named, and the two that are ours."""
+    """The options of the named jobs, by default of all, and the two of this command."""
     from jobs.foundation.registry import JOBS
 
     theirs = [options_of(parser_of(name)) for name in (JOBS if names is None else names)]
@@ -138,7 +138,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _call(name: str, order: Order, stopping: Stopping) -> Call:
-    """Wrong options end the process with 2, before anything is done."""
+    """Build the call of a job; wrong options end the process with 2, before anything is done."""
     from jobs.runner.stream_job import StreamJob
     from lakelog.cli.jobs.running import Call
     from lakelog.cli.jobs.schedule import is_exclusive, lease_name
@@ -163,7 +163,7 @@ def _job(name: str) -> Any:
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    """The kinds of jobs differ in their options: whoever defines a kind knows them."""
+    """Parser of a job; the options differ by kind of job, so the module that defines the kind builds it."""
     job = _job(name)
     build: Callable[[Any], argparse.ArgumentParser] = import_module(type(job).__module__).build_parser
     parser = build(job)

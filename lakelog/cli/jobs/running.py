@@ -1,7 +1,7 @@
-"""Runs jobs as they are due, under leases: one process, one Spark session, one run at a time.
+"""Runs jobs when they are due, under leases: one process, one Spark session, one run at a time.
 
-A lease keeps two schedulers from doing the same work. Jobs are safe beside themselves, so it only saves work: where it
-cannot be had because the store fails, the run goes on without. It knows neither what a job does nor when it is due.
+A lease keeps two schedulers from doing the same work. Concurrent runs of a job are safe, so a lease only saves work: if
+the store fails to give one, the run starts without. The module knows neither a job's work nor when it is due.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from lakelog.cli.kit.exit_codes import one_sentence
 __all__ = ["INTERRUPTED", "Call", "Scheduler", "Stopping", "say"]
 
 INTERRUPTED: Final = 130
-#: Called wrongly, no such topic, no root: what is no better the next time.
+#: Called wrongly, no such topic, no root: failures that a later run cannot mend.
 _HOPELESS: Final = frozenset({2, 5, 8})
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A job with its options. Without a `root`, which it does not reach or does not change, it needs no lease."""
+    """A job with its options. It needs no lease if `root` is None: it does not reach or change one."""
 
     job: str
     main: Callable[[Sequence[str]], int]
@@ -52,10 +52,10 @@ class Call:
 
 
 class Stopping:
-    """SIGTERM and Ctrl-C. The first ends what goes on behind the run in hand, the second at once.
+    """Handler of SIGTERM and Ctrl-C. The first signal ends the schedule after the current run, the second at once.
 
-    With `patient=False` the first is like the second. Not in the main thread, where a cluster may call us, there is
-    nothing to heed. A job that heeds signals by itself is given the `event`, and sets it.
+    With `patient=False` the first acts like the second. Outside the main thread, as on a cluster, no signals are
+    handled. A job that handles signals itself gets the `event`, and sets it.
     """
 
     def __init__(self, *, patient: bool) -> None:
@@ -81,7 +81,7 @@ class Stopping:
         return self.event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """So long, or until we are asked to stop; whether we were."""
+        """Wait this long, or until a stop is requested; True if it was."""
         select.select([self._wakes], [], [], max(0.0, seconds))
         return self.asked
 
@@ -91,12 +91,12 @@ class Stopping:
         self.event.set()
         with suppress(OSError):
             os.write(self._waker, b"!")
-            # Not by way of a stream: the signal may have come amid a write to it.
+            # Not through a stream: the signal may have interrupted a write to it.
             os.write(sys.stderr.fileno(), b"lakelog jobs: ends behind the run in hand; a second signal ends at once\n")
 
 
 class Scheduler:
-    """`holder` names this process among those that take leases."""
+    """Runs calls, once or at an interval. `holder`: the name of this process in leases."""
 
     def __init__(self, calls: Sequence[Call], holder: str, stopping: Stopping) -> None:
         self._calls = calls
@@ -110,7 +110,7 @@ class Scheduler:
         self._session: OpenSession | None = None
 
     def run_once(self) -> int:
-        """All of them, one after the other; the highest of their exit codes."""
+        """Run the calls, one after the other; returns the highest exit code."""
         try:
             self._round()
             return max(self._codes.values(), default=0)
@@ -118,7 +118,7 @@ class Scheduler:
             self._give_up()
 
     def run_every(self, seconds: float, chance: Callable[[], float]) -> int:
-        """The first time at once, then as they are due, until we are told to stop; the exit codes of the last runs."""
+        """Run at once, then whenever due, until a stop is requested; returns the highest exit code of the last runs."""
         try:
             while True:
                 began = time.monotonic()
@@ -138,7 +138,7 @@ class Scheduler:
                 self._give_up()
 
     def _round(self, *, keep_session: bool = False) -> bool:
-        """Run each job that is ours to run; whether that was the last time."""
+        """Run each job whose lease can be had; True if it was the last round."""
         first, self._rounds = self._rounds == 0, self._rounds + 1
         for call in self._calls:
             with self._under_lease(call) as ours:
@@ -150,7 +150,7 @@ class Scheduler:
         return (first and not _HOPELESS.isdisjoint(self._codes.values())) or self._is_spark_lost()
 
     def _is_spark_lost(self) -> bool:
-        """Where the session has died that we started, the next run that needs one starts another."""
+        """True if a session that was not started here has died. If its own has died, the next run starts another."""
         opened = self._session
         if opened is None or not any(self._codes.values()) or _lives(opened.spark):
             return False
@@ -167,7 +167,7 @@ class Scheduler:
             opened.close()
 
     def _start_session(self, call: Call) -> None:
-        """Once, for all runs that follow while it lives; a run finds it, and says what is wrong where none starts."""
+        """Start one session for all further runs, which find it; if none starts, the run reports the error."""
         if self._session is not None and self._session.is_own and has_java_ended():
             say("Spark is gone, and is started again")
             self._end_session()
@@ -177,7 +177,7 @@ class Scheduler:
 
     @contextmanager
     def _under_lease(self, call: Call) -> Generator[bool]:
-        """Whether the work is ours to do; the lease is kept for as long as it takes."""
+        """Yield True if this process is to do the work; the lease is renewed while it lasts."""
         grip = self._take(call)
         if not isinstance(grip, Grip):
             yield grip is None
@@ -192,7 +192,7 @@ class Scheduler:
             thread.join()
 
     def _take(self, call: Call) -> Grip | Lease | None:
-        """The lease of another, who does the work, or ours; None where there is none to be had."""
+        """Take the lease; returns the grip on it, or the other holder's lease, or None if none can be had."""
         if call.root is None:
             return None
         try:
@@ -202,7 +202,7 @@ class Scheduler:
             self._grips.pop(call.job, None)
             taken = self._take_anew(call.root, call)
         except NotARoot:
-            return None  # as the job will say
+            return None  # the job reports it
         except LakelogError as error:
             say(f"{call.job} runs without a lease: {error}")
             return None
@@ -221,7 +221,7 @@ class Scheduler:
         return leases.take(call.lease, LEASE_MS)
 
     def _tell_held(self, call: Call, lease: Lease) -> None:
-        """People once for each holder; programs each time, as the summary of a run does."""
+        """Report another's lease: on stderr once for each holder, on stdout as JSON each time, like a run's summary."""
         until = _moment(lease.until_ms / 1000)
         if self._told.get(call.job) != lease.holder:
             self._told[call.job] = lease.holder
@@ -252,14 +252,14 @@ def _moment(seconds: float) -> str:
 
 
 def _run(call: Call) -> int:
-    """A run, whose exit code says how it ended, however that was."""
+    """Run a job; returns an exit code for any end."""
     try:
         return call.main(call.words)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever it was, the next run comes
+    except Exception as error:  # noqa: BLE001 - any failure: the schedule goes on
         if "--debug" in call.words:
             traceback.print_exc()
         else:
@@ -268,7 +268,7 @@ def _run(call: Call) -> int:
 
 
 def _keep(call: Call, grip: Grip, stop: threading.Event) -> None:
-    """Renew a lease while its run goes on. Whoever lost it goes on, too: the work bears company."""
+    """Renew a lease during its run. A run that lost it goes on: concurrent runs are safe."""
     while not stop.wait(LEASE_MS / 3000):
         try:
             if not grip.renew(LEASE_MS):
@@ -281,6 +281,6 @@ def _keep(call: Call, grip: Grip, stop: threading.Event) -> None:
 def _lives(session: Any) -> bool:
     try:
         session.range(1).count()
-    except Exception:  # noqa: BLE001 - a dead JVM is told in many ways
+    except Exception:  # noqa: BLE001 - a dead JVM shows in many errors
         return False
     return True

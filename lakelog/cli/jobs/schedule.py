@@ -1,6 +1,6 @@
-"""What `lakelog jobs run` is told, when runs are due, and which runs are the same work. Pure.
+"""Schedule of `lakelog jobs run`: its arguments, the times of runs, and the names of leases. Pure.
 
-It knows no job, no clock and no chance: moments and random numbers are arguments.
+It knows no job, no clock and no randomness: times and random numbers are arguments.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from lakelog.cli.kit.word_order import Options, spell, spell_option
 
 __all__ = ["LEASE_MS", "Misuse", "Order", "is_exclusive", "lease_ms_until", "lease_name", "plan_due", "plan_order"]
 
-#: A run renews its lease three times as often; so late others know that a scheduler died in a run.
+#: A run renews its lease three times as often; so others notice a dead scheduler after this time.
 LEASE_MS: Final = 300_000
 EVERY: Final = "--every"
 OUTPUT: Final = "--output"
-#: Runs begin up to so much of the interval early or late, so that schedulers that started together part.
+#: Runs begin up to this part of the interval early or late, so that schedulers started together drift apart.
 JITTER: Final = 0.1
 _HELP: Final = frozenset({"-h", "--help"})
-#: Options that say where and how something is done, and not what; whether each takes a value.
+#: Options about the place or the way of the work, not the work itself; True for those that take a value.
 _ASIDE: Final = {
     "--data": True,
     "--store-option": True,
@@ -31,17 +31,17 @@ _ASIDE: Final = {
     "--debug": False,
     "--dry-run": False,
 }
-#: Members of a group share its work among themselves: two of them are what was wanted.
+#: Jobs of which several runs share the work as members of a group: they need no lease.
 _SHARED: Final = frozenset({"consume"})
 
 
 class Misuse(ValueError):
-    """The words cannot be understood."""
+    """Wrong arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Jobs to run one after the other, with the same options, once or every so often."""
+    """Jobs to run one after the other, with the same options, once or at an interval."""
 
     names: tuple[str, ...]
     options: tuple[str, ...]
@@ -55,9 +55,9 @@ class Order:
 def plan_order(
     words: Sequence[str], known: Collection[str], options: Callable[[Sequence[str]], Options] = lambda _: {}
 ) -> Order:
-    """Names of jobs and options, in any order; `--every TIME` and `--output json` are ours, other options theirs.
+    """Read names of jobs and options, in any order; all options but `--every TIME` and `--output json` are the jobs'.
 
-    `options` are those that jobs have. What is unknown is left where it stands, with the word behind it.
+    `options` are those of jobs. An unknown option stays in its place, with the word behind it.
     """
     rest, every = _take(words, EVERY, "a length of time, as 90s, 10m, 2h or 1d are")
     rest, output = _take(rest, OUTPUT, "json")
@@ -77,7 +77,7 @@ def plan_order(
 
 
 def _take_names(words: Sequence[str], known: Collection[str], options: Options) -> tuple[list[str], list[str]]:
-    """The names of jobs among options, and the others."""
+    """Separate names of jobs from the other words."""
     names: list[str] = []
     others: list[str] = []
     is_value = False
@@ -95,9 +95,9 @@ def _take_names(words: Sequence[str], known: Collection[str], options: Options) 
 
 
 def plan_due(began: float, ended: float, every: float, chance: float) -> float:
-    """When the next run begins, after one that began and ended then; `chance` is at least 0 and less than 1.
+    """Start of the next run, from the last run's begin and end; `chance` is at least 0 and less than 1.
 
-    What came due while the run still went on is left out: nothing piles up.
+    Runs that came due during the last one are skipped, so that none pile up.
     """
     missed = math.floor((ended - began) / every)
     jitter = (2 * chance - 1) * JITTER * every
@@ -105,17 +105,17 @@ def plan_due(began: float, ended: float, every: float, chance: float) -> float:
 
 
 def lease_ms_until(seconds: float) -> int:
-    """How long a lease must hold so that its holder, who sleeps so long, renews it in time."""
+    """Duration of a lease whose holder sleeps this long before it renews it."""
     return math.ceil(seconds * 1000) + LEASE_MS
 
 
 def is_exclusive(job: str) -> bool:
-    """Whether two runs of it at once would do the same work twice."""
+    """True if two concurrent runs would do the same work twice."""
     return job not in _SHARED
 
 
 def lease_name(job: str, options: Sequence[str]) -> str:
-    """The same for those who would do the same work to a root, however they reach it."""
+    """Name of the lease: equal for runs that do the same work on a root, however they reach it."""
     what: list[str] = []
     skip = False
     for word in options:

@@ -1,4 +1,4 @@
-"""What all commands of the command line share: how they are called, how they end, and how they show what they found.
+"""Common parts of all commands: parsing, exit codes, output.
 
-It knows no command, and of the log's rooms nothing.
+It knows no command and no room of the log.
 """

@@ -1,4 +1,4 @@
-"""The options that commands share, each declared once, and the kinds of values that theirs have."""
+"""The options that commands share, each declared once, and the types of option values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIGNED: Final = re.compile(r"[+-]?[0-9]{1,18}")
 def add_server(
     parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ, *, text: str | None = None
 ) -> None:
-    """`text` is for those who do without one."""
+    """Add `--server`. `text`: the help of a command that needs no server."""
     parser.add_argument(
         "--server",
         metavar="URL",
@@ -47,7 +47,7 @@ def add_server(
 
 
 def server_of(environment: Mapping[str, str]) -> str | None:
-    """The one that the environment names, for those who can do without; read as `--server` is."""
+    """The server in the environment, for commands that need none; parsed like `--server`."""
     found = environment.get(SERVER_VARIABLE)
     try:
         return _address(found) if found else None
@@ -56,7 +56,7 @@ def server_of(environment: Mapping[str, str]) -> str | None:
 
 
 def add_output(parser: argparse.ArgumentParser, *more: str) -> None:
-    """`text` is for people, `json` an object a line."""
+    """Add `--output`: `text` for people, `json` for programs, an object a line."""
     parser.add_argument(
         "--output",
         choices=(*FORMS, *more),
@@ -78,7 +78,7 @@ def whole(text: str) -> int:
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """As retention.ms=5000, or retention_ms=5000."""
+    """Parse NAME=VALUE, as retention.ms=5000 or retention_ms=5000."""
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
@@ -86,12 +86,12 @@ def name_and_value(text: str) -> tuple[str, str]:
 
 
 def dotted(name: str) -> str:
-    """The name of a setting, all of which have dots alone, however it is written."""
+    """Name of a setting with dots in place of underscores and hyphens: settings have only dots."""
     return name.replace("_", ".").replace("-", ".")
 
 
 def moment_ms(text: str) -> int:
-    """A time as 2026-01-31T12:00:00Z, which is UTC where it does not say, or in milliseconds since 1970."""
+    """Parse a time, as 2026-01-31T12:00:00Z, by default in UTC, or in milliseconds since 1970."""
     if _WHOLE.fullmatch(text):
         return int(text)
     try:
@@ -104,14 +104,14 @@ def moment_ms(text: str) -> int:
 
 
 def shift(text: str) -> int:
-    """So many records on, or back."""
+    """Parse a number of records to move on, or back."""
     if not _SIGNED.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
     return int(text)
 
 
 def separator(text: str) -> bytes:
-    r"""What stands between two parts of a line; \t is a tab, which is hard to type."""
+    r"""Parse a separator between two parts of a line; \t is a tab, which is hard to type."""
     if not text:
         raise argparse.ArgumentTypeError("it must be one character or more")
     return text.replace("\\t", "\t").encode()

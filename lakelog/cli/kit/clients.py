@@ -1,4 +1,4 @@
-"""The clients as commands open them: less patient than a program's, as a person waits."""
+"""The clients as commands open them: with shorter timeouts than in programs, as a person waits."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 __all__ = ["CLIENT_ID", "open_admin", "open_consumer", "reading_by_hand"]
 
 CLIENT_ID: Final = "lakelog-cli"
-#: A server that is being started anew is waited for, but not for long.
+#: Enough retries for a short wait while a server restarts.
 _RETRIES: Final = 3
 _PATIENCE_MS: Final = 15_000
-#: What nobody waits for gets no longer than this.
+#: Limit of the cleanup, whose result nothing needs.
 _TIDYING_MS: Final = 1_000
 _MOST_TIDIED: Final = 10
-#: The groups of those who read by hand, and the state of a group without members.
+#: Names of the groups of `reading_by_hand`, and the state of a group without members.
 _BY_HAND: Final = re.compile(rf"{CLIENT_ID}-[0-9a-f]{{32}}")
 _EMPTY: Final = "Empty"
-#: Of a consumer, whose calls are short.
+#: Settings of a consumer with short calls.
 _READING: Final = {"client.id": CLIENT_ID, "max.poll.records": 10_000, "retries": 3, "default.api.timeout.ms": 10_000}
 
 
 def open_admin(server: str, *, retries: int = _RETRIES, patience_ms: int = _PATIENCE_MS) -> Admin:
     from lakelog.admin import Admin
 
-    # What the clients log is also in what they raise, and that is said in one sentence.
+    # The clients' log lines would repeat their errors, which the command reports in one sentence.
     logging.getLogger("lakelog").addHandler(logging.NullHandler())
     settings = {
         "bootstrap.servers": server,
@@ -51,9 +51,9 @@ def open_consumer(server: str, settings: Mapping[str, object]) -> Consumer:
 
 @contextlib.contextmanager
 def reading_by_hand(server: str, settings: Mapping[str, object]) -> Generator[Consumer]:
-    """A consumer that commits nothing, under a name of its own, which nobody finds behind it.
+    """A consumer that commits nothing, in a group of its own, which is deleted at the end.
 
-    Nor what is left of others like it that were killed, which had no time to tidy up.
+    Groups that killed commands left behind are deleted, too.
     """
     from lakelog.foundation.errors import LakelogError
 

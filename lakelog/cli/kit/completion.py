@@ -1,8 +1,8 @@
-"""What a shell has to be told so that it completes our words: a script for each shell. Pure.
+"""Scripts that complete the words of `lakelog`, one for each shell. Pure.
 
-The scripts hold all the words, so that completing starts no program, but where a topic or a group is to be named: those
-only a server knows, and it is asked by `lakelog completion topics`. They go from word to word along the commands there
-are, and offer what may follow where they arrive. Underscores that were typed count as hyphens.
+The scripts contain all words, so that a completion starts no program, except for the names of topics and groups: only a
+server knows those, and `lakelog completion topics` fetches them. They follow the typed words along the commands, and
+offer the words that may come next. Typed underscores count as hyphens.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _patterns(place: Place, option: Option) -> str:
 
 
 def _offered(place: Place) -> dict[str, str]:
-    """All words that may come next, with what they mean."""
+    """Words that may come next, with their summaries."""
     return dict(place.words) | {name: option.summary for option in place.options for name in option.names}
 
 
@@ -196,7 +196,7 @@ def _fish_names(ask: str) -> str:
 
 
 def _quoted(text: str, *, fish: bool = False) -> str:
-    """As one word of a shell, whatever is in it."""
+    """Quote any text as one word of a shell."""
     if fish:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return "'" + text.replace("'", "'\\''") + "'"

@@ -1,4 +1,4 @@
-"""The words that may stand where, read from the parsers: what a shell completes. Pure."""
+"""The words that a shell completes at each place of a command line, read from the parsers. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from lakelog.cli.kit.parser import Parser, Path
 
 __all__ = ["Option", "Place", "read_places"]
 
-#: What stands for a value that is a path in this file system.
+#: Metavars of values that are local paths.
 _PATHS: Final = frozenset({"DIR", "FILE", "PLACE", "ROOT"})
-#: What stands for a name that a server knows, and which of its names those are.
+#: Metavars of names that a server knows, with the kind of name.
 _NAMES: Final = {"TOPIC": "topics", "GROUP": "groups"}
-#: Where it is a name that it does not know yet.
+#: Commands whose name is new to the server.
 _NEW: Final = frozenset({("topics", "create")})
 
 
 class Option(NamedTuple):
-    """`takes` says whether a value follows; `words` are the values there are, if they are few, `ask` whose names."""
+    """An option. `takes`: a value follows; `words`: its values, if there are few; `ask`: the kind of name it takes."""
 
     names: tuple[str, ...]
     summary: str
@@ -30,9 +30,9 @@ class Option(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where somebody is on a command line, and what may follow there.
+    """A place on a command line, and what may follow there.
 
-    `words` are commands with their summaries, `ask` is what a server has to be asked for the names of, if anything.
+    `words` are commands with their summaries; `ask` is the kind of name to fetch from a server, if any.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 def read_places(whole: Parser, parts: Mapping[Path, Parser]) -> list[Place]:
-    """Of the program itself, and of each command and group."""
+    """Places of the program itself, and of each command and group."""
     return [_read_place(path, parser) for path, parser in {(): whole, **parts}.items()]
 
 

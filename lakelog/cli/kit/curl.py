@@ -1,4 +1,4 @@
-"""How curl is told of a server, for the lines that people try out. Pure."""
+"""Curl commands for a server, as examples for people. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNIX = "http+unix://"
 
 
 def curl_of(url: str) -> tuple[str, str]:
-    """The command, and what its URLs begin with."""
+    """The command, and the beginning of its URLs."""
     if not url.startswith(_UNIX):
         return "curl", url
     return f"curl --unix-socket {shlex.quote(unquote(url.removeprefix(_UNIX)))}", "http://localhost"

@@ -1,7 +1,7 @@
-"""Whether the server is there, looked at by a command that sends while nothing is decided of what it sent.
+"""Checks of the server by a command that sends, while none of its records are decided.
 
-A producer is patient: it goes on for two minutes, and does not say for what. Who sits before a command is told within
-seconds, and a server that is gone ends it soon; one that is only slow does not.
+A producer is patient: it retries for two minutes, silently. A person at a command is told within seconds, and a server
+that is gone ends the command soon; one that is only slow does not.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOK_MS", "Watch", "deliver"]
 
-#: How often whoever waits looks, for which nothing may block longer.
+#: Interval of the checks during a wait; nothing may block longer.
 LOOK_MS: Final = 1_000
-#: So long nothing is decided before the server is asked, and so long it has to answer.
+#: After this long without a decided record the server is checked; and the timeout of the check.
 _QUIET_S: Final = 3.0
 _ANSWER_MS: Final = 5_000
-#: So long a server that does not answer is waited for.
+#: How long to wait for a server that does not answer.
 _PATIENCE_S: Final = 15.0
 
 
 class Watch:
-    """`quiet` tells nobody that it waits, where a failure is one object for a program."""
+    """Watches the server. With `quiet` it does not report that it waits: the output is for a program."""
 
     def __init__(self, command: str, server: str, topic: str, *, quiet: bool) -> None:
         self._command, self._server, self._topic, self._told = command, server, topic, quiet
@@ -36,7 +36,7 @@ class Watch:
         self._since: float = monotonic()
 
     def look(self, decided: int, sent: int) -> None:
-        """Raises what is wrong with the server once it was gone for as long as it is waited for."""
+        """Check the server if no progress is made; raises its error after the limit of waiting."""
         from lakelog.foundation.errors import LakelogError
 
         quiet_s = monotonic() - self._since
@@ -61,7 +61,7 @@ class Watch:
 
 
 def deliver(producer: Producer, look: Callable[[], None]) -> None:
-    """Until all that was sent is decided."""
+    """Wait until all sent records are decided."""
     from lakelog.foundation.errors import StillUnderWay
 
     while True:
