@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None, *, commands: Commands = COMMANDS) ->
         with sigint_guard():
             words = settle(words, commands, lambda path: options_below(path, commands))
             code = _run(words, commands)
-        # What stands in a buffer could otherwise not be written later, when nobody can say so.
+        # Flush here: a failure to write the buffer at exit could no longer be reported.
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None, *, commands: Commands = COMMANDS) ->
         # Python's own flush at exit must not complain about it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
-    except Exception as error:  # noqa: BLE001 - whatever it is ends the command, and is told of
+    except Exception as error:  # noqa: BLE001 - any failure ends the command, and is reported
         if "--debug" in words:
             import traceback
 
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None, *, commands: Commands = COMMANDS) ->
 
 
 def run_task() -> None:
-    """The same for those who look at nothing but what is raised, as a wheel task of Databricks does."""
+    """Run like `main`, but raise on failure: for callers that ignore exit codes, as wheel tasks of Databricks do."""
     code = main()
     if code:
         raise RuntimeError(f"lakelog {' '.join(sys.argv[1:3])} ended with exit code {code}")
@@ -73,7 +73,7 @@ def _run(words: list[str], commands: Commands) -> int:
 
 
 def read(words: list[str], commands: Commands) -> tuple[CommandModule | None, Namespace]:
-    """The command that is meant, and what it is told. Without one help is shown."""
+    """Parse the words; returns the command's module and its arguments. Without a command, show help."""
     wanted, command = find_command(words, commands)
     module = None if command is None else command.load()
 
@@ -91,7 +91,7 @@ def read(words: list[str], commands: Commands) -> tuple[CommandModule | None, Na
 
 
 def options_below(path: Path, commands: Commands) -> Options:
-    """The options of a command; none of a command whose part of the install is missing."""
+    """The options of a command; none if its extra is not installed."""
     _, command = find_command(path, commands)
     parser = Parser()
     try:

@@ -1,9 +1,9 @@
 """`lakelog serve`: runs the server until it is told to stop.
 
-It reads the settings, tells people where the server is, and says in one sentence what kept it from starting. It knows
-nothing of HTTP. SIGTERM and Ctrl-C end it with 0 after a clean stop, with 1 when the time for that was too short; a
-second Ctrl-C leaves at once, with 130. A program that starts a server for itself may have it end with itself, however
-that comes: the server watches its standard input, of which the program holds the other end.
+It reads the settings, prints the server's address, and reports in one sentence why a start failed. It knows nothing of
+HTTP. SIGTERM and Ctrl-C end it with 0 after a clean stop, with 1 if the time for that was too short; a second Ctrl-C
+ends it at once, with 130. A program that starts a server for itself can bind its life to its own, however that ends:
+the server watches its standard input, of which the program holds the other end.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _choose(args: argparse.Namespace) -> Chosen:
 
 
 def _stop_with_stdin() -> None:
-    # Not sys.stdin: its lock, held by a thread that waits, would keep the interpreter from ending.
+    # Not sys.stdin: a blocked thread would hold its lock and keep the interpreter from ending.
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -129,11 +129,11 @@ def _serve(settings: ServerSettings) -> int:
         try:
             return serve(settings, Banner(settings), create_app)
         except CannotListen as error:
-            raise Failure(str(error)) from error  # it says what to do, too
+            raise Failure(str(error)) from error  # its message has the cure, too
 
 
 class Banner:
-    """What a person reads at the start. It goes to stdout; the log goes to stderr."""
+    """Messages for people at the start. They go to stdout; the log goes to stderr."""
 
     def __init__(self, settings: ServerSettings) -> None:
         place = settings.data if "://" in settings.data else str(Path(settings.data).absolute())
@@ -154,7 +154,7 @@ class Banner:
 
 
 def _say(*lines: str) -> None:
-    # Whoever started the server may read none of it. One write, so that no line of the log comes between.
+    # The parent process may have closed stdout. One write, so that no log line comes between.
     with contextlib.suppress(OSError):
         sys.stdout.write("\n".join((*lines, "")))
         sys.stdout.flush()

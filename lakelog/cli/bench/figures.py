@@ -35,7 +35,7 @@ def sum_up(what: str, records: int, size: int, seconds: float, latencies_s: Iter
 
 
 def say_figures(done: str, figures: dict[str, Any]) -> str:
-    """One line in the format of Kafka's performance tests."""
+    """Format the figures like Kafka's performance tests."""
     return (
         f"{figures['records']} records {done}, {figures['records_per_second']:,.1f} records/sec "
         f"({figures['mb_per_second']:.2f} MB/sec), {figures['avg_ms']:.2f} ms avg latency, "

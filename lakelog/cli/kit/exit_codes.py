@@ -1,7 +1,7 @@
-"""How the program ends: a code for each kind of failure, and what to do then. Pure.
+"""Exit codes: one for each kind of failure, and what to do then. Pure.
 
-Failures are known by the `code` that each error of the clients and of the log carries, so that nothing need be imported
-to tell them apart. The table of the reference is compared with this one.
+Failures are identified by the `code` of each error of the clients and of the log, so that no error class must be
+imported. The table of the reference is compared with this one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NOT_AS_IT_SHOULD_BE: Final = 9
 INTERRUPTED: Final = 130
 NOBODY_READS: Final = 141
 
-#: Those that promise it.
+#: Exit codes that promise that nothing was changed.
 NOTHING_CHANGED: Final = frozenset({NOT_NOW, ABSENT, IN_THE_WAY, WRONG_ROOT})
 
 _LOOK = "try again, and look at the server's log if it goes on"
@@ -54,7 +54,7 @@ _MEND = "mend it, and try again"
 
 
 class Exit(NamedTuple):
-    """`cures` are the codes of the errors that end so, each with what to do next."""
+    """An exit code. `cures`: the codes of its errors, each with what to do next."""
 
     code: int
     meaning: str
@@ -62,9 +62,9 @@ class Exit(NamedTuple):
 
 
 class Failure(Exception):
-    """What a command itself finds wrong: what happened, what to do next, and the exit code.
+    """Error of a command itself: what happened, what to do next, and the exit code.
 
-    `code` is that of the error which it says in other words, if there is one.
+    `code` is that of the error which it rephrases, if any.
     """
 
     def __init__(self, what: str, cure: str = "", *, exit_code: int = FAILED, code: str = "") -> None:
@@ -177,14 +177,14 @@ EXITS: Final = (
     Exit(NOBODY_READS, "whoever read the output went away, as `head` does"),
 )
 
-#: What to do next where the kind of an error says more than its code.
+#: What to do next, by class, for errors whose class says more than their code.
 _CURES_OF_KINDS: Final = {
     "UnknownPartition": "choose one that there is",
     "StorageRefused": "`lakelog doctor --data PLACE` tries that place",
 }
-#: Of an error that nobody foresaw.
+#: Cure of an unexpected error.
 _TRACE: Final = "--debug shows where"
-#: What an error is called that has no code of its own.
+#: Codes of errors that have none of their own, by exit code.
 _NAMES: Final = {
     FAILED: "FAILED",
     CALLED_WRONGLY: "CALLED_WRONGLY",
@@ -207,20 +207,20 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def done_in_part(error: BaseException, done: str) -> Failure:
-    """The same error, behind something that was done: what promises that nothing was changed would not be true."""
+    """The same error after a part of the work is done: an exit code that promises no change would be wrong."""
     code = exit_code_of(error)
     exit_code = UNKNOWN if code in NOTHING_CHANGED else code
     return Failure(str(error).rstrip("."), done, exit_code=exit_code, code=getattr(error, "code", ""))
 
 
 def one_sentence(error: BaseException) -> str:
-    """What happened, and what to do next where that is known."""
+    """Describe an error in a sentence, with what to do next if that is known."""
     said, cure = _said(error)
     return f"{said.rstrip('.')}; {cure}" if cure else said
 
 
 def show_failure(command: str, error: BaseException, *, as_json: bool) -> str:
-    """A line: one sentence for people, one object for programs."""
+    """Format a failure as one line: a sentence for people, or an object for programs."""
     if not as_json:
         return f"{command}: {one_sentence(error)}"
     import json

@@ -1,6 +1,6 @@
-"""Lines out of bytes as they arrive: many at once where many are there, and none kept back that is whole. Pure.
+"""Splits arriving bytes into lines: many at once if many are there; a complete line is never held back. Pure.
 
-A line ends with a line feed, and nothing else; what stands behind the last one is a line, if it is anything at all.
+Only a line feed ends a line; bytes behind the last one, if any, are a line, too.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Final
 
 __all__ = ["read_blocks"]
 
-#: So much is asked for at once, and so many lines are handed on at most.
+#: The most bytes of one read, and the most lines of one block.
 _BYTES: Final = 1 << 18
 _LINES: Final = 4_096
 
 
 def read_blocks(read: Callable[[int], bytes | None]) -> Iterator[list[bytes]]:
-    """Lines without their ends. `read` answers up to so many bytes, as soon as there are any, and none at the end.
+    """Yield blocks of lines without their ends. `read` returns bytes as soon as there are any, b"" at the end.
 
-    Where it answers None, as nothing came for a while, there is a block without lines.
+    If it returns None, as nothing arrived for a while, an empty block is yielded.
     """
     begun: list[bytes] = []
     while (content := read(_BYTES)) != b"":
@@ -27,7 +27,7 @@ def read_blocks(read: Callable[[int], bytes | None]) -> Iterator[list[bytes]]:
             continue
         lines = content.split(b"\n")
         if len(lines) == 1:
-            begun.append(content)  # a long line is put together once
+            begun.append(content)  # a long line is joined only once
             continue
         begun.append(lines[0])
         lines[0] = b"".join(begun)

@@ -1,6 +1,6 @@
-"""How commands show what they found: rows as a table, an object of JSON a line, or CSV; one thing as text or JSON.
+"""Output of commands: rows as a table, as JSON lines or as CSV; one thing as text or JSON.
 
-What is written never depends on who reads it: no colours, no width of a terminal. Pure, but for the stream it is given.
+The output never depends on the reader: no colours, no width of a terminal. Pure, but for the stream that it writes to.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
     "write_thing",
 ]
 
-#: Columns of a table are as wide as they are in so many rows.
+#: The first rows, which decide the width of a table's columns.
 _LOOKED_AT: Final = 1_000
 _WIDEST: Final = 80
 _LEAST_RULE: Final = 3
-#: A cell stays on its line, and gives no orders to the terminal.
+#: Replacements that keep a cell on its line, and control characters from the terminal.
 _ONE_LINE: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
     ord("\n"): " ",
     ord("\t"): " ",
@@ -45,7 +45,7 @@ class WriteRows(Protocol):
 
 
 def readable(value: Any) -> Any:
-    """As JSON has it: bytes as text where they are text."""
+    """Convert a value for JSON: bytes become text if they are UTF-8."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -65,7 +65,7 @@ def as_json(value: Any) -> str:
 
 
 def as_time(milliseconds: int | None) -> str | None:
-    """A time as ISO 8601 has it, in UTC."""
+    """Format a time by ISO 8601, in UTC."""
     if milliseconds is None:
         return None
     seconds, rest = divmod(milliseconds, 1000)
@@ -73,7 +73,7 @@ def as_time(milliseconds: int | None) -> str | None:
 
 
 def write_json(names: Sequence[str], rows: Iterable[Sequence[Any]], out: IO[str]) -> None:
-    """An object a line."""
+    """Write rows as JSON, an object a line."""
     for row in rows:
         out.write(as_json(dict(zip(names, row, strict=True))) + "\n")
 
@@ -96,12 +96,12 @@ def write_table(names: Sequence[str], rows: Iterable[Sequence[Any]], out: IO[str
 
 
 def write_rows(form: str, names: Sequence[str], rows: Iterable[Sequence[Any]], out: IO[str]) -> None:
-    """Rows in one of `FORMS`."""
+    """Write rows in one of `FORMS`."""
     (write_json if form == "json" else write_table)(names, rows, out)
 
 
 def write_thing(form: str, thing: Mapping[str, Any], out: IO[str]) -> None:
-    """One thing with its facts: a line each, what is a list of facts as a table below; or one object of JSON."""
+    """Write one thing: a line for each fact, and a table for each list of facts; or one object of JSON."""
     if form == "json":
         out.write(as_json(thing) + "\n")
         return

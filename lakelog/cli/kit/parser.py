@@ -1,7 +1,7 @@
-"""The words of the command line: which commands there are, below which names, and the parser of them all.
+"""The words of the command line: the commands, their groups, and the parser of them all.
 
 A command's module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit code. Only
-the modules of commands that are asked for are imported, so that help stays quick.
+the module of the called command is imported, so that help stays quick.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ __all__ = [
     "wants_json",
 ]
 
-#: Those of the program itself, which may stand before the command.
+#: Options of the program itself, which may precede the command.
 _OWN: Final = frozenset({"-h", "--help", "--version", "--debug"})
 _DEBUG_HELP: Final = "show the stack trace of an error"
 
 
 class CommandModule(Protocol):
-    """What a command's module must have."""
+    """Interface of a command's module."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None: ...
 
-    # one whose options are not all of its parser's has `options()`, too, as `Options`
+    # a module with options beyond those of its parser has `options()`, too, which returns `Options`
 
     def run(self, args: argparse.Namespace) -> int: ...
 
 
 class Command(NamedTuple):
-    """Where a command lives, its line in the help, and the extra of the install that it needs, if any."""
+    """A command: its module, its line in the help, and the extra of the install that it needs, if any."""
 
     module: str
     summary: str
@@ -69,14 +69,14 @@ Path = tuple[str, ...]
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one sentence, or in one object, how it was called wrongly."""
+    """Parser that reports wrong calls in one sentence, or in one object of JSON."""
 
     def __init__(self, *args: Any, as_json: bool = False, **options: Any) -> None:
         super().__init__(*args, allow_abbrev=False, **options)
         self._as_json = as_json
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - it is overloaded
-        """What the parser of a command does not know is said by that one, not by the whole."""
+        """Parse; unknown words are reported by the parser of the command, not by that of the program."""
         words = self._in_order(sys.argv[1:] if args is None else list(args))
         found, left = super().parse_known_args(words, namespace)
         left = [word for word in left if word != "--"]
@@ -95,14 +95,14 @@ class Parser(argparse.ArgumentParser):
         return move_action(words, tuple(map(str, actions)), self._option_string_actions)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Of words that can be chosen, the one that is meant. Those behind a command are not chosen here."""
+        """Match a value with the choices, but for spelling. Words behind a command are matched by its own parser."""
         found = super()._get_value(action, arg_string)
         if isinstance(found, str) and action.choices is not None and action.nargs != argparse.PARSER:
             return spell(found, [str(each) for each in action.choices])
         return found
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """With the nearest of the words there are, where one is near."""
+        """Check a value; the error suggests the nearest choice, if one is near."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -125,7 +125,7 @@ def commands_of(commands: Commands) -> Iterator[tuple[Path, Command]]:
 
 
 def find_command(words: Sequence[str], commands: Commands) -> tuple[Path, Command | None]:
-    """The words that lead to a command, as far as they do. Options before it take no value."""
+    """Find the command: the words that lead to it, and the command if it exists. Options before it take no value."""
     names = iter(word for word in words if not word.startswith("-"))
     first = next(names, "")
     found = commands.get(first)
@@ -136,9 +136,9 @@ def find_command(words: Sequence[str], commands: Commands) -> tuple[Path, Comman
 
 
 def settle(words: Sequence[str], commands: Commands, options: Callable[[Path], Options]) -> list[str]:
-    """The command first, as it is spelled, then the options that stood before it or amid its words, then the rest.
+    """Order the words: the command in its right spelling, the options from before or amid its words, then the rest.
 
-    `options` are those of a command. Where no command fits what stands before it nothing is moved.
+    `options` returns those of a command. If no command fits the options before it, nothing is moved.
     """
     end = words.index("--") if "--" in words else len(words)
     for path, places in _paths(words[:end], commands):
@@ -150,7 +150,7 @@ def settle(words: Sequence[str], commands: Commands, options: Callable[[Path], O
 
 
 def _paths(words: Sequence[str], commands: Commands) -> Iterator[tuple[Path, tuple[int, ...]]]:
-    """Each command that the words may mean, and where they stand."""
+    """Commands that the words may mean, with the positions of these words."""
     for place, word in enumerate(words):
         name = spell(word, commands)
         found = commands.get(name)
@@ -163,7 +163,7 @@ def _paths(words: Sequence[str], commands: Commands) -> Iterator[tuple[Path, tup
 
 
 def find_misplaced(words: Sequence[str], commands: Commands) -> str | None:
-    """An option that stands before a command and does not fit it, if one does."""
+    """Find an option before a command that does not fit it, if there is one."""
     below: Commands = commands
     for word in (each for each in words if each not in _OWN):
         if word.startswith("-"):
@@ -176,14 +176,14 @@ def find_misplaced(words: Sequence[str], commands: Commands) -> str | None:
 
 
 def wants_json(words: Sequence[str]) -> bool:
-    """Whether what goes wrong is for a program to read, too; asked before anybody has parsed the words."""
+    """True if errors are to be JSON, too; decided before the words are parsed."""
     return "--output=json" in words or ("--output", "json") in pairwise(words)
 
 
 def build_parser(
     commands: Commands, version: str, configure: Callable[[Path, Parser], None], *, as_json: bool = False
 ) -> tuple[Parser, Mapping[Path, Parser]]:
-    """The whole, and the part of each command and group; `configure` is called for each command."""
+    """Build the parser, and those of each command and group; `configure` is called for each command."""
     parser = Parser(prog="lakelog", description="A streaming log on the lakehouse.", as_json=as_json)
     parser.add_argument("--version", action="version", version=f"lakelog {version}")
     parser.add_argument("--debug", action="store_true", help=_DEBUG_HELP)

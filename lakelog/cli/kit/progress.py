@@ -1,4 +1,4 @@
-"""A line on a terminal that says how far a command is. Where nobody looks, there is none."""
+"""A line on a terminal that shows the progress of a command; without a terminal there is none."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Progress", "room_on", "show_progress", "show_rate", "show_size"]
 
 _EVERY_S: Final = 0.2
 _WIDTH: Final = 30
-#: Of a terminal that does not say how wide it is.
+#: Width of a terminal of unknown width.
 _USUAL: Final = 80
 _KILO: Final = 1000.0
 
 
 def show_size(count: float) -> str:
-    """Bytes as people say them."""
+    """Format a number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < _KILO:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -31,7 +31,7 @@ def show_rate(records: int, size: int, seconds: float) -> str:
 
 
 def room_on(out: IO[str]) -> int:
-    """How many characters a line of this terminal has, without the last: behind that the cursor would go on below."""
+    """Width of the terminal without its last column, after which the cursor would move to the next line."""
     try:
         width = os.get_terminal_size(out.fileno()).columns
     except (OSError, ValueError):
@@ -40,7 +40,7 @@ def room_on(out: IO[str]) -> int:
 
 
 def show_progress(done: int, total: int, records: int, seconds: float, room: int) -> str:
-    """No longer than `room`. `total` is 0 where nobody knows it."""
+    """Format the progress, at most `room` characters long. `total` is 0 if unknown."""
     said = f"{records:,} records  {show_size(done)}  {show_rate(records, done, seconds)}"
     if not total:
         return said[:room]
@@ -51,7 +51,7 @@ def show_progress(done: int, total: int, records: int, seconds: float, room: int
 
 
 class Progress:
-    """Writes itself anew a few times a second, if `out` is a terminal."""
+    """Progress line, rewritten a few times a second if `out` is a terminal."""
 
     def __init__(self, total: int, out: IO[str], clock: Callable[[], float] = monotonic) -> None:
         self._total, self._out, self._clock = total, out, clock
@@ -74,7 +74,7 @@ class Progress:
         self._width = len(line)
 
     def end(self) -> None:
-        """Leaves a clean line."""
+        """Clear the line."""
         if self._width:
             self._out.write("\r" + " " * self._width + "\r")
             self._out.flush()

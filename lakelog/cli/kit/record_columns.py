@@ -1,6 +1,6 @@
-"""Many records as lines at once: the text of columns, put together by Arrow without an object for each. Pure, and hot.
+"""Lines of many records at once: text of columns, joined by Arrow without an object for each record. Pure, and hot.
 
-It writes byte for byte what `record_lines` writes of the same records, of those forms that it knows.
+The output is byte for byte that of `record_lines` for the same records, in the forms that it supports.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 __all__ = ["PAYS_FROM", "can_write", "column_lines", "ends_of"]
 
-#: Of fewer records, loading Arrow would take longer than it saves.
+#: For fewer records, loading Arrow would take longer than it saves.
 PAYS_FROM: Final = 100_000
 
 
 def can_write(form: str, *, headers: bool) -> bool:
-    """Whether it knows the form, and Arrow is installed, which a client needs for nothing else."""
+    """True if the form is supported and Arrow is installed, which is optional for clients."""
     return form == "text" and not headers and find_spec("pyarrow") is not None
 
 
 def column_lines(records: pa.Table, key_separator: bytes | None) -> Iterator[memoryview]:
-    """Lines with their ends, in the order of the records."""
+    """Yield lines with their ends, in the order of the records."""
     for batch in records.to_batches():
         lines = batch.column("value")
         if key_separator is not None:
@@ -33,7 +33,7 @@ def column_lines(records: pa.Table, key_separator: bytes | None) -> Iterator[mem
 
 
 def ends_of(records: pa.Table) -> dict[tuple[str, int], int]:
-    """The offset behind the last record of each partition. A batch is of one."""
+    """The offset behind the last record of each partition. A batch has records of one partition."""
     ends: dict[tuple[str, int], int] = {}
     for batch in records.to_batches():
         topic, partition, last = (batch.column(name)[-1].as_py() for name in ("topic", "partition", "offset"))
@@ -42,14 +42,14 @@ def ends_of(records: pa.Table) -> dict[tuple[str, int], int]:
 
 
 def _joined(left: Any, right: Any, between: bytes) -> Any:
-    """A null is written as nothing."""
+    """Join two columns; a null becomes empty text."""
     import pyarrow.compute as pc
 
     return pc.binary_join_element_wise(left, right, between, null_handling="replace", null_replacement=b"")
 
 
 def _content(lines: Any) -> memoryview:
-    """All of them, as they follow one another in memory."""
+    """Bytes of all lines, which are contiguous in memory."""
     _, offsets, content = lines.buffers()
     if content is None:
         return memoryview(b"")

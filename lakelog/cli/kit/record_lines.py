@@ -1,8 +1,8 @@
-"""A record as a line, and back: what `lakelog produce` reads and `lakelog consume` writes. Pure, and hot.
+"""Conversion between records and lines: `lakelog produce` reads lines, `lakelog consume` writes them. Pure, and hot.
 
-Bytes stay as they are. A line is a value; with a separator a key comes before it, and with headers these come first,
-`name:value,name:value` and a tab, as Kafka's console has them. A line of JSON is a whole record: `{"base64": …}` stands
-for bytes that are no text, so that what one writes the other reads as it was.
+Bytes are not changed. A line is a value; with a separator a key precedes it, and with headers these come first, as
+`name:value,name:value` and a tab, as in Kafka's console tools. A line of JSON is a whole record: `{"base64": …}` stands
+for bytes that are no text, so that `produce` reads exactly what `consume` wrote.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["JSON_FIELDS", "Line", "json_fields", "line_reader", "line_writer"]
 
 
 class Line(NamedTuple):
-    """What a line says of a record; None is null, or not said."""
+    """Parts of a record in a line; None is null, or missing."""
 
     value: bytes | None
     key: bytes | None = None
@@ -40,7 +40,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
-    """`topic` and `offset` are where it was: it gets others."""
+    """A record in JSON. `topic` and `offset` are its old ones, and ignored: it gets new ones."""
 
     value: msgspec.Raw = msgspec.Raw(b"null")
     key: msgspec.Raw = msgspec.Raw(b"null")
@@ -52,7 +52,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Written(msgspec.Struct, gc=False):
-    """A record as it is shown. Its fields are `JSON_FIELDS`."""
+    """A record as it is written. Its fields are `JSON_FIELDS`."""
 
     topic: str
     partition: int
@@ -71,7 +71,7 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 def line_reader(form: str, key_separator: bytes | None, *, headers: bool) -> Callable[[bytes], Line]:
-    """What reads a line, without its end; it raises a ValueError that says what is wrong."""
+    """Build a reader of lines without their ends; it raises ValueError for a wrong line."""
     if form == "json":
         return _read_json
     if not headers and key_separator is None:
@@ -95,7 +95,7 @@ def line_reader(form: str, key_separator: bytes | None, *, headers: bool) -> Cal
 
 
 def line_writer(form: str, key_separator: bytes | None, *, headers: bool) -> Callable[[list[ConsumerRecord]], bytes]:
-    """What makes lines of records, one or more, with their ends. A null is written as nothing, but in JSON."""
+    """Build a writer of records as lines with their ends. A null is written as empty text, except in JSON."""
     if form == "json":
         return _write_json
     if not headers and key_separator is None:
@@ -148,7 +148,7 @@ def _read_json(line: bytes) -> Line:
 
 
 def _content(raw: msgspec.Raw) -> bytes | None:
-    """Text as its bytes, what stands for bytes as these, and any other JSON as it was written."""
+    """Decode content: text to its bytes, a `base64` object to its bytes, any other JSON as it was written."""
     said = bytes(raw).strip()
     if said == b"null":
         return None

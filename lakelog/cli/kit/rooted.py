@@ -1,7 +1,7 @@
-"""Which root a command works on: the one that is named, or the one that a server says is its own.
+"""Choice of the root that a command works on: the named one, or that of a server.
 
-A server tells where its root is, and never what opens a bucket: that is for the environment of who asks, and for
-`--store-option`. A path is of the server's host, so the root that is found there must have the server's cluster id.
+A server returns the location of its root, and never a bucket's credentials: those come from the command's environment
+and `--store-option`. A path is of the server's host, so the root that is found there must have the server's cluster id.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ANSWER_S: Final = 10.0
 
 
 class _Told(NamedTuple):
-    """What a server says of itself; `data` is None where its log is in memory."""
+    """A server's cluster id and location; `data` is None if its log is in memory."""
 
     cluster_id: str
     data: str | None
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
-    """`--data`, `--store-option` and `--server`."""
+    """Add `--data`, `--store-option` and `--server`."""
     from delta_log.stores.place_arguments import add_place
 
     otherwise = (
@@ -46,7 +46,7 @@ def add_root(parser: argparse.ArgumentParser) -> None:
 
 
 def find_root(args: argparse.Namespace) -> Location:
-    """What is named counts before what the environment says, and a place before a server."""
+    """Find the root: arguments precede the environment, and a place precedes a server."""
     from delta_log.model.store_location import Location
 
     if args.data is not None and args.server is not None:
@@ -92,7 +92,7 @@ def _root_of(server: str, options: dict[str, str]) -> Location:
     try:
         found = open_root(root, create=False).cluster_id
     except NotARoot:
-        return place  # damaged, or of a newer version: that is for the command to say
+        return place  # damaged, or of a newer version: the command reports it
     if found != told.cluster_id:
         raise _elsewhere(server, told.data, f"what is there is cluster {found}, and not {told.cluster_id}")
     return place

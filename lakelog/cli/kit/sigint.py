@@ -1,8 +1,8 @@
-"""Ctrl-C that comes in the instant before a wait begins. Knows signals and a pipe, and nothing of what waits.
+"""Closes the race between SIGINT and a blocking wait. Knows signals and a pipe, and nothing of the waits.
 
-Python notices a signal between two steps of its own, or when a wait of the system breaks off for it. One that arrives
-behind the last look and before the wait breaks nothing off, and is heeded when the wait is over, whenever that is. So a
-thread hears of each signal, too, and nudges the main thread until it has looked.
+Python handles a signal between two of its instructions, or when a system call is interrupted by it. A signal between
+the last check and the system call interrupts nothing, and is handled only after the wait, however long that is. So a
+thread is notified of each signal, too, and signals the main thread until it has run a handler.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Final
 
 __all__ = ["sigint_guard"]
 
-#: Where nobody asks for this one nothing happens by it. Of several signals Python looks at lower numbers first.
+#: A signal that is ignored by default. Python handles pending signals of lower numbers, as SIGINT, first.
 _NUDGE: Final = signal.SIGURG
 _HEEDED: Final = frozenset({signal.SIGINT, signal.SIGTERM})
-#: A main thread that does not wait has looked by then.
+#: A main thread that does not block has handled its signals by then.
 _PAUSE_S: Final = 0.05
 _MOST_AT_ONCE: Final = 64
 
 
 @contextlib.contextmanager
 def sigint_guard() -> Generator[None]:
-    """What is waited for inside of the block breaks off by Ctrl-C whenever that comes.
+    """Let Ctrl-C interrupt a wait within the block at any moment.
 
-    A loop that hears of signals by itself does so for as long as it runs. Who is called where such a loop runs, or not
-    by the main thread, changes nothing.
+    An event loop with its own wakeup descriptor keeps it while it runs: called inside of such a loop, or outside the
+    main thread, the guard does nothing.
     """
     if threading.current_thread() is not threading.main_thread() or _somebody_hears():
         yield
@@ -68,7 +68,7 @@ class _Nudging(threading.Thread):
         self._has_looked = False
 
     def notice(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - it is called as a handler
-        """By the main thread, which has then looked at what came before, too."""
+        """Note that the main thread handles signals: it has handled the earlier ones, too."""
         self._has_looked = True
 
     def run(self) -> None:

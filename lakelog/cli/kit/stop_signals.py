@@ -1,6 +1,6 @@
-"""Ctrl-C, and SIGTERM, where a command ends between two steps: what it did last is then done whole.
+"""Handling of Ctrl-C and SIGTERM by commands that end between two steps, so that the last step is complete.
 
-The first one is noticed, and breaks off what only asks a question; the second one breaks off anything.
+The first signal is noted, and interrupts only queries; the second one interrupts anything.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Interrupts:
         self.seen = True
 
     def ask(self, act: Callable[[], None]) -> None:
-        """What may be left undone: an interrupt ends it, and whoever goes on behind it sees that there was one."""
+        """Run a step that may be left undone: an interrupt ends it, and sets `seen` for the code behind it."""
         try:
             try:
-                self._breaks = True  # before the look, so that nothing comes between the two
+                self._breaks = True  # before the check, so that no signal is lost in between
                 if not self.seen:
                     act()
             finally:

@@ -1,4 +1,4 @@
-"""The streams of the process, which whoever starts it may have closed, or may have in an encoding with few letters."""
+"""The streams of the process: its parent may have closed them, or their encoding may lack characters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lakelog.cli.kit.exit_codes import CALLED_WRONGLY, Failure
 __all__ = ["prepare_streams", "standard_input"]
 
 _ESCAPES: Final = "lakelog.escapes"
-#: What Python has for a stream of its own where nobody said otherwise.
+#: Python's default error handlers of its streams.
 _DEFAULTS: Final = frozenset({"strict", "backslashreplace"})
 
 
 def prepare_streams() -> None:
-    """What a stream's encoding has no letter for is written as JSON escapes it, which people can read, too."""
+    """Prepare the streams: characters that an encoding lacks are written as JSON escapes."""
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, where it was closed
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - until the end; help stays quick
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]

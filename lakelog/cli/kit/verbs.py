@@ -1,4 +1,4 @@
-"""What the commands of an operator have in common: they tell a plan, ask, show a report, and give a verdict."""
+"""Common steps of an operator's commands: show a plan, ask, show a report, return a verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakelog.cli.kit.progress import room_on
 
 __all__ = ["TAKES_OVER", "Watching", "add_dry_run", "add_yes", "confirm", "end_with", "tell", "tell_plan"]
 
-#: A part of the plan where nobody can be kept out.
+#: Step of a plan for a root in a bucket, where a running server cannot be locked out.
 TAKES_OVER: Final = "take the root over: a server that still runs on it, in its bucket, stops writing"
 
 
@@ -29,7 +29,7 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
 
 
 def confirm(args: argparse.Namespace, question: str) -> None:
-    """Whoever sits at a terminal is asked. Failure where the answer is no, or there is nobody to give one."""
+    """Ask for confirmation at a terminal; raises Failure if the answer is no, or there is no terminal."""
     if args.yes:
         return
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):  # pyright: ignore[reportUnnecessaryComparison] - closed, it is None
@@ -40,7 +40,7 @@ def confirm(args: argparse.Namespace, question: str) -> None:
 
 
 def tell_plan(args: argparse.Namespace, lines: Iterable[str]) -> None:
-    """Where the output is one object of JSON, the plan is for whoever watches."""
+    """Print the plan; on stderr if the output is one object of JSON."""
     out = sys.stderr if args.output == "json" else sys.stdout
     for line in lines:
         print(f"plan: {line}", file=out)
@@ -55,12 +55,12 @@ def tell(args: argparse.Namespace, report: Mapping[str, Any], text: str = "") ->
 
 
 def end_with(*, sound: bool) -> int:
-    """A verdict is no failure of the command, and has a code of its own."""
+    """Exit code of a verdict: a bad one is not a failure of the command, and has its own code."""
     return DONE if sound else NOT_AS_IT_SHOULD_BE
 
 
 class Watching:
-    """One line of a terminal that says what is being done; nothing where no terminal is."""
+    """Status line on a terminal; nothing without one."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out if out.isatty() else None

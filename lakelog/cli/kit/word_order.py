@@ -1,8 +1,8 @@
 """The order and the spelling of words: options may stand anywhere, with hyphens or with underscores. Pure.
 
 argparse matches all positional words at once, at the first that it meets, so `produce TOPIC --server URL FILE` would
-have a word too many. Words are put in the order that it understands before it reads them: options with their values,
-`--`, and the rest. Where an option is unknown nothing is moved, as nothing says whether a value follows it.
+have a word too many. Words are reordered before it reads them: options with their values, `--`, and the rest. If an
+option is unknown nothing is moved, as it may or may not take a value.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Final
 
 __all__ = ["Options", "arrange", "fits", "move_action", "options_of", "spell", "spell_option"]
 
-#: Whether a value follows an option, by its name; None where one may.
+#: Options by name: True if a value follows, None if one may.
 Options = Mapping[str, bool | None]
 _REST: Final = "--"
 
 
 def spell(word: str, known: Collection[str]) -> str:
-    """The known word that differs from this one by hyphens and underscores alone, if one does."""
+    """Find the known word that differs from this one only in hyphens and underscores; else return it unchanged."""
     if word in known:
         return word
     return next((each for each in known if each.replace("_", "-") == word.replace("_", "-")), word)
 
 
 def spell_option(word: str, known: Collection[str]) -> str:
-    """The same of the name of an option, whose value may stand behind a = in the same word."""
+    """Spell an option's name; its value may follow a = in the same word."""
     name, sign, value = word.partition("=")
     return f"{spell(name, known)}{sign}{value}" if name.startswith("--") and name != _REST else word
 
@@ -38,9 +38,9 @@ def options_of(parser: argparse.ArgumentParser) -> Options:
 
 
 def arrange(words: Sequence[str], known: Options, is_option: Callable[[str], bool]) -> list[str]:
-    """The same words for a parser without commands of its own: options first, then the others in their order.
+    """Arrange words for a parser without commands of its own: options first, then the others in their order.
 
-    To argparse a minus alone, a negative number and a word with a space in it are no options: `is_option` says so.
+    To argparse a minus alone, a negative number and a word with a space are no options: `is_option` decides.
     """
     options: list[str] = []
     others: list[str] = []
@@ -65,9 +65,9 @@ def arrange(words: Sequence[str], known: Options, is_option: Callable[[str], boo
 
 
 def move_action(words: Sequence[str], actions: Sequence[str], own: Collection[str]) -> list[str]:
-    """What is to be done in front of the words that belong to it; the last of the actions is the one that takes any.
+    """Move the action in front of the words that belong to it; the last of the actions is the one that takes any.
 
-    `own` are options that stay where they stand.
+    `own` are options that stay in their place.
     """
     place = next((words.index(each) for each in reversed(actions) if each in words), 0)
     before = words[:place]
@@ -76,7 +76,7 @@ def move_action(words: Sequence[str], actions: Sequence[str], own: Collection[st
 
 
 def fits(words: Iterable[str], options: Options) -> bool:
-    """Whether these are options that there are, with their values, and nothing else."""
+    """True if the words are only known options with their values."""
     left = list(words)
     while left:
         name, sign, _ = spell_option(left.pop(0), options).partition("=")

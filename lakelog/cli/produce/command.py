@@ -1,7 +1,7 @@
 """`lakelog produce`: appends the lines of standard input, or of a file, to a topic, a record each.
 
-What is read is sent at once, in order, each record once. How lines are cut off the input is the business of
-`line_blocks`, what a line means that of `record_lines`, and whether the server is there that of `produce_watch`.
+Lines are sent as soon as they are read, in order, each record once. `line_blocks` splits the input, `record_lines`
+reads a line, and `delivery` checks the server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakelog.produce.futures import RecordFuture
     from lakelog.producer import Producer
 
-#: How long an interrupted command waits for what is under way.
+#: How long an interrupted command waits for records in flight.
 _LAST_S: Final = 1.5
 _EXAMPLES: Final = """
 examples:
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ask(server: str, topic: str) -> LakelogError | None:
-    """Whether the topic is there; a server may make it with the first record. Without a server this ends it all."""
+    """Check the topic; returns UnknownTopic if it is missing, as the first record may create it. Else it raises."""
     from lakelog.foundation.errors import UnknownTopic
 
     with open_admin(server) as admin:
@@ -120,9 +120,9 @@ def _ask(server: str, topic: str) -> LakelogError | None:
 
 
 class _Input:
-    """Lines that come in blocks, of as many bytes as `size` says, 0 where nobody knows; `taken` is how many came.
+    """Input as blocks of lines. `size`: its bytes, 0 if unknown; `taken`: the bytes read so far.
 
-    While none come there is an empty block every so often, so that whoever waits for more can look around.
+    While no bytes arrive, an empty block comes at intervals, so that the reader can check the server.
     """
 
     def __init__(self, stream: BufferedIOBase, size: int) -> None:
@@ -131,7 +131,7 @@ class _Input:
         self.blocks = read_blocks(self._take)
         try:
             self._waits_for = [stream.fileno()]
-        except OSError:  # it is no file, and never waits
+        except OSError:  # not a file: reading never blocks
             self._waits_for = []
 
     def _take(self, most: int) -> bytes | None:
@@ -148,7 +148,7 @@ def _input(name: str) -> Generator[_Input]:
         yield _Input(cast("BufferedIOBase", standard_input().buffer), 0)
         return
     try:
-        opened = open(name, "rb")  # noqa: SIM115, PTH123 - what follows is not about opening it
+        opened = open(name, "rb")  # noqa: SIM115, PTH123 - only errors of opening are handled here
     except OSError as error:
         why = f"{name} cannot be read: {error.strerror}"
         raise Failure(why, "name a file, or leave it out for standard input", exit_code=CALLED_WRONGLY) from None
@@ -158,14 +158,14 @@ def _input(name: str) -> Generator[_Input]:
 
 
 class _Sending:
-    """Counts what was read, and what became of it: records are told of in their order."""
+    """Sends the input, and counts records and their results, in their order."""
 
     def __init__(self, args: argparse.Namespace, given: _Input) -> None:
         self._args, self._given, self._progress = args, given, Progress(given.size, sys.stderr)
         self._plain = args.format == "text" and args.key_separator is None and not args.headers
         self._watch = Watch("lakelog produce", args.server, args.topic, quiet=args.output == "json")
         self._stored = self._decided = 0
-        #: Of the records of each block. Those of the last one come while it is sent.
+        #: Futures of the records of each block. The last block's are added while it is sent.
         self._waiting: deque[list[RecordFuture]] = deque()
         self._refused: tuple[int, LakelogError] | None = None
         self._in_doubt = False
@@ -175,7 +175,7 @@ class _Sending:
         return self._decided + sum(map(len, self._waiting))
 
     def try_first(self, read: Callable[[bytes], Line]) -> bool:
-        """Whether there is a first line; nothing is sent behind it before it is stored."""
+        """Send the first line, and the others once it is stored; False if there is no line."""
         blocks = self._given.blocks
         first = next(filter(None, blocks), None)
         if first is None:
@@ -209,7 +209,7 @@ class _Sending:
             self._end_soon()
             raise Failure("interrupted", self._counted(), exit_code=INTERRUPTED) from None
         except LakelogError as error:
-            # The server is gone, or nothing can be sent any more: what is under way is given up.
+            # The server is gone, or sending is impossible: give up the records in flight.
             self._producer.close(0)
             self._settle()
             number = self._refused[0] if self._refused is not None else self._sent + 1
@@ -224,7 +224,7 @@ class _Sending:
             raise self._failure(number, str(error), exit_code_of(error)) from error
 
     def _end_soon(self) -> None:
-        """Who presses Ctrl-C again waits for nothing."""
+        """Close after an interrupt, with a short wait that a second Ctrl-C ends."""
         try:
             self._producer.close(_LAST_S)
         except KeyboardInterrupt:
@@ -243,13 +243,13 @@ class _Sending:
                 return
 
     def _send_some(self, send_one: Callable[[bytes], RecordFuture], lines: list[bytes]) -> int:
-        """How many there was room for, or a server for that says how many partitions there are."""
+        """Send lines; returns how many were accepted: fewer if the buffer stays full or partitions are unknown."""
         from lakelog.foundation.errors import NotAvailable, Refused
 
         begun: list[RecordFuture] = []
         self._waiting.append(begun)
         try:
-            # No loop of ours for each line: it would take a third of the time.
+            # `map`, not a Python loop: that would take a third of the time.
             begun.extend(map(send_one, lines))
         except NotAvailable as error:
             if not error.retriable or any(name == "max.block.ms" for name, _ in self._args.property):
@@ -268,7 +268,7 @@ class _Sending:
         self._watch.look(self._decided, self._sent + waiting)
 
     def _sender(self, read: Callable[[bytes], Line]) -> Callable[[bytes], RecordFuture]:
-        """What sends a line."""
+        """Build the function that sends a line."""
         topic, send, everywhere = self._args.topic, self._producer.send, self._args.partition
         if self._plain:
             return partial(send, topic, partition=everywhere)
@@ -281,7 +281,7 @@ class _Sending:
         return send_read
 
     def _settle(self) -> None:
-        """Count what is decided by now: records are, in their order."""
+        """Count the records that are decided by now; they are decided in their order."""
         while self._waiting and (not (first := self._waiting[0]) or first[-1].done()):
             block = self._waiting.popleft()
             failed = [
@@ -295,7 +295,7 @@ class _Sending:
             self._in_doubt = self._in_doubt or any(error.outcome == "unknown" for _, error in failed)
 
     def _failure(self, number: int, why: str, code: int) -> Failure:
-        """What promises that nothing was changed is true only where nothing is, or may be, stored."""
+        """Failure at a line; a code that promises no change becomes UNKNOWN if records are, or may be, stored."""
         if code in NOTHING_CHANGED and (self._stored or self._in_doubt):
             code = UNKNOWN
         return Failure(f"line {number}: {why.rstrip('.')}", self._counted(), exit_code=code)

@@ -1,4 +1,4 @@
-"""`lakelog check`: whether a root holds what it should, beside a running server or without one. It changes nothing."""
+"""`lakelog check`: verifies a root, beside a running server or without one. It changes nothing."""
 
 from __future__ import annotations
 

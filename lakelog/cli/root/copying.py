@@ -1,4 +1,4 @@
-"""What `lakelog backup` and `lakelog restore` have in common: the place of the backup, and what they say of a copy."""
+"""Common parts of `lakelog backup` and `lakelog restore`: the place of the backup, and the report of a copy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def watched(watching: Watching) -> Callable[[BackupProgress], None]:
 
 
 def plan_lines(args: argparse.Namespace, plan: BackupReport) -> list[str]:
-    """Where it is carried out at once, the lines of its tables follow when that is done."""
+    """Lines of a plan; without --dry-run only the summary, as the lines of tables follow after the copy."""
     return str(plan).splitlines() if args.dry_run else [plan.summary]
 
 

@@ -1,6 +1,6 @@
-"""`lakelog repair`: cures what is safe to cure of a damaged root, and names what is left.
+"""`lakelog repair`: repairs of a damaged root what can be repaired safely, and names the rest.
 
-The plan is told first, and carried out only where somebody says so. It needs the root for itself.
+The plan is shown first, and executed only after confirmation. It needs exclusive access to the root.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`lakelog selftest`: sees on this very machine that an acknowledged record survives a kill.
+"""`lakelog selftest`: verifies on this machine that acknowledged records survive a kill.
 
 A second process appends to a fresh log and is killed in the middle of it. Then the log is opened again, brought
 into its tables and closed, and the rows as delta-rs reads them are compared with what was acknowledged.
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _say_nothing(*_: object, **__: object) -> None:
-    """What is for people."""
+    """Drop text for people: the output is JSON."""
 
 
 def _positive(text: str) -> int:
@@ -94,7 +94,7 @@ def _append_and_kill(root: Path, records: int) -> dict[tuple[int, int], str]:
     """Partition and offset of every record that the second process saw acknowledged, with its value."""
     acknowledged: dict[tuple[int, int], str] = {}
     command = [sys.executable, "-m", "lakelog.cli.selftest.writer", str(root)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:  # noqa: S603 - a program of ours
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:  # noqa: S603 - a module of this package
         lines = cast("IO[str]", writer.stdout)
         try:
             for line in lines:
@@ -103,7 +103,7 @@ def _append_and_kill(root: Path, records: int) -> dict[tuple[int, int], str]:
                 if len(acknowledged) >= records:
                     break
         finally:
-            # Of an interrupted one, too: nothing is to be written any more where everything is removed.
+            # Also after an interrupt: nothing may write to the folder while it is removed.
             writer.send_signal(signal.SIGKILL)
         acknowledged.update(_complete_lines(lines.read()))
     if len(acknowledged) < records:
@@ -112,7 +112,7 @@ def _append_and_kill(root: Path, records: int) -> dict[tuple[int, int], str]:
 
 
 def _complete_lines(rest: str) -> dict[tuple[int, int], str]:
-    """What was still in the pipe; the last line may have been cut by the kill."""
+    """Records in the rest of the pipe; the kill may have cut the last line."""
     found: dict[tuple[int, int], str] = {}
     for line in rest.splitlines(keepends=True):
         if line.endswith("\n"):
@@ -141,7 +141,7 @@ def _print_rows(rows: dict[tuple[int, int], list[str]], show: int) -> None:
 
 
 def _differences(acknowledged: dict[tuple[int, int], str], rows: dict[tuple[int, int], list[str]]) -> list[str]:
-    """What contradicts a promise: an acknowledged record absent, changed or twice, or a gap between offsets."""
+    """Broken promises: an acknowledged record missing, changed or twice, or a gap between offsets."""
     wrong = [
         f"partition {place[0]} offset {place[1]}: acknowledged {value!r}, stored {rows.get(place, 'nothing')!r}"
         for place, value in sorted(acknowledged.items())

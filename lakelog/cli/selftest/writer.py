@@ -1,4 +1,4 @@
-"""The process that `lakelog selftest` kills: appends for ever and says what was acknowledged, a JSON line a record."""
+"""The process that `lakelog selftest` kills: appends forever and prints each acknowledged record as a JSON line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`lakelog sql`: a query over the tables of topics, read where they lie, by DataFusion; no server and no JVM is needed.
+"""`lakelog sql`: a query over the tables of topics, read in place by DataFusion; no server and no JVM is needed.
 
-It sees what is in the tables, a second or so behind the log.
+It reads the tables, which are a second or so behind the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from delta_log import LogReader
     from delta_log.fetch.sql import TableQueries
 
-#: `text` is what other commands call a table.
+#: `text` is the name of `table` in other commands.
 WRITERS: Final[dict[str, WriteRows]] = {
     "table": write_table,
     "text": write_table,
@@ -33,7 +33,7 @@ WRITERS: Final[dict[str, WriteRows]] = {
     "csv": write_csv,
 }
 _INSTEAD: Final = "`lakelog topics` changes topics, `lakelog produce` appends, and --output writes rows as csv or json"
-#: Batches that are made before they are written.
+#: Number of batches that are computed ahead of the writing.
 _AHEAD: Final = 2
 #: Topics that an error names.
 _NAMED: Final = 20
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     text = standard_input().read() if args.query == "-" else args.query
     root = as_root(find_root(args))
     queries = TableQueries()
-    # What a server gives to topics by default may be their history, too.
+    # The server's defaults for topics may include how long their history is kept.
     with LogReader.open(root, topic_defaults=read_topic_defaults(root.store) if args.at else None) as log:
         topics = log.topics()
         if wants_names(text):
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: list[str], given: Sequence[At]) -> None:
-    """Those that the query names, each as of its moment."""
+    """Register the relations that the query names, each as of its moment."""
     from consumer_groups.sql.relations import DATAFUSION, Table, names_in, plan_relations
     from delta_log.fetch.sql import NoSuchTable
     from delta_log.model.errors import UnknownTopic
@@ -137,7 +137,7 @@ def _have_relations(queries: TableQueries, log: LogReader, text: str, topics: li
 
 
 def _server_tables() -> dict[str, pa.Schema]:
-    """Those that a server makes with the first thing to keep in one; before, nothing is in them."""
+    """Tables that a server creates with their first row; until then they count as empty."""
     from consumer_groups.coordinator.tables import OFFSETS
     from delta_log.transactions.transaction_log import TRANSACTIONS
 
@@ -160,7 +160,7 @@ def _no_such_table(missing: str, topics: Sequence[str], hint: str) -> Failure:
 
 
 def _aside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same, made by another thread: the engine hears no Ctrl-C while it works, and whoever waits for it does."""
+    """Compute the batches in another thread: the engine ignores Ctrl-C, while a wait for the queue does not."""
     made: Queue[pa.RecordBatch | BaseException | None] = Queue(_AHEAD)
 
     def make() -> None:
@@ -168,7 +168,7 @@ def _aside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 made.put(batch)
             made.put(None)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the rows are written
+        except BaseException as error:  # noqa: BLE001 - any failure is raised where the rows are written
             made.put(error)
 
     Thread(target=make, name="lakelog-sql", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What is likely wrong with a query that the engine refused, and what to do about it. Pure."""
+"""Hints for queries that the engine refused: the likely error, and its cure. Pure."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ __all__ = ["decide_hint", "wants_names"]
 
 #: Names that SQL finds without quotes.
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")
-#: What is no word of the query itself: names in quotes, texts, comments.
+#: Parts of a query that are ignored: quoted names, texts, comments.
 _ASIDE: Final = re.compile(r""""(?:[^"]|"")*"|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/""", re.DOTALL)
 _SHOW: Final = re.compile(r"\s*show\s+tables\s*;?\s*", re.IGNORECASE)
 _COLUMNS: Final = re.compile(r"\s*show\s+columns\s+(?:from|in)\s+(\S+?)\s*;?\s*", re.IGNORECASE)
-#: Columns of ours that SQL has another use for, where it reads them so.
+#: Columns of the tables whose names are keywords of SQL, where it takes them for keywords.
 _TAKEN: Final = re.compile(r"\b(offset|group)\b(?!\s+by\b)", re.IGNORECASE)
 _MISREAD: Final = "SQL error"
 
 
 def wants_names(query: str) -> bool:
-    """`SHOW TABLES`, of which the engine knows nothing."""
+    """True for `SHOW TABLES`, which the engine does not support."""
     return _SHOW.fullmatch(query) is not None
 
 
 def decide_hint(query: str, names: Iterable[str], said: str) -> str:
-    """`names` are those of all relations, `said` is the engine's sentence; nothing where nothing is known."""
+    """Find a hint; empty if there is none. `names`: those of all relations; `said`: the engine's message."""
     bare = _ASIDE.sub(" ", query)
     for name in sorted(names, key=len, reverse=True):
         if not _PLAIN.fullmatch(name) and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", bare, re.IGNORECASE):

@@ -1,4 +1,4 @@
-"""As of when a query reads its tables: what `--at` says, and what that is for each of them. Pure."""
+"""Moments as of which a query reads its tables, from `--at`, for each of them. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _VERSION: Final = re.compile(r"(?:(?P<table>[^=]+)=)?(?P<version>[0-9]{1,18})")
 
 
 class At(NamedTuple):
-    """A version of a table, or of the only one of a query; or a time, for all that have no version."""
+    """A version of a table, or of the only one of a query; or a time, for all tables without a version."""
 
     table: str | None
     when: int | datetime
 
 
 def parse_at(text: str) -> At:
-    """For argparse."""
+    """Parse a value of `--at`, for argparse."""
     version = _VERSION.fullmatch(text)
     if version is not None:
         return At(version["table"], int(version["version"]))
@@ -35,7 +35,7 @@ def parse_at(text: str) -> At:
 
 
 def assign_moments(given: Sequence[At], tables: Iterable[str]) -> Mapping[str, int | datetime]:
-    """The version or time of each table that has one; ValueError where that cannot be told."""
+    """Assign a version or time to tables; raises ValueError if that is ambiguous or wrong."""
     wanted = sorted(set(tables))
     found: dict[str, int | datetime] = {}
     for table, when in sorted(given, key=lambda each: each.table is not None):

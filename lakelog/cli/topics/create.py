@@ -1,4 +1,4 @@
-"""`lakelog topics create`: makes a topic; what is not said is the server's default."""
+"""`lakelog topics create`: creates a topic; missing options get the server's defaults."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ def _create(admin: Admin, args: argparse.Namespace) -> tuple[bool, TopicDescript
         try:
             return False, admin.describe_topic(args.topic)
         except UnknownTopic:
-            # What is there has a name that is too much like this one.
+            # The existing topic has a name too similar to this one.
             raise error from None

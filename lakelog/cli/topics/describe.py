@@ -1,4 +1,4 @@
-"""`lakelog topics describe`: the partitions of topics, from where to where they reach, and the settings in force."""
+"""`lakelog topics describe`: the partitions of topics, with their begin and end offsets, and the settings in force."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelog.cli.kit.output import write_thing
 if TYPE_CHECKING:
     from lakelog.admin import Admin
 
-#: Where a setting comes from that was set on the topic itself.
+#: Source of a setting that was set on the topic itself.
 _OWN: Final = "DYNAMIC_TOPIC_CONFIG"
 
 

@@ -1,6 +1,6 @@
-"""`lakelog topics export`: hands a topic's table over to other writers, in place. It is no topic any more then.
+"""`lakelog topics export`: hands a topic's table over to other writers, in place. It is then no longer a topic.
 
-It works on the root itself, and needs it for itself: the one command of topics that asks no server to do it.
+It works on the root itself, exclusively: the one command of topics without a server.
 """
 
 from __future__ import annotations
