@@ -1,7 +1,6 @@
 """The face of lakelog, a streaming log on the lakehouse: clients that speak HTTP, and the command line.
 
-This package is the face of the project: clients that speak HTTP, and the command line. The clients know the
-wire format and nothing of the rooms behind it, so that a client's install stays light.
+The clients know the wire format and nothing of the rooms behind it, so that a client's install stays light.
 
 A name is loaded when it is used first, so that `import lakelog` itself loads nothing.
 """

@@ -31,7 +31,7 @@ from lakelog.transport.http import AsyncHttpTransport
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: One for each lane's task, and one for the caller.
+#: One connection for each lane's task, and one for the caller.
 _CONNECTIONS = 4
 
 

@@ -32,7 +32,7 @@ from lakelog.transport.http import HttpTransport
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: One for each lane's thread, and one for the caller.
+#: One connection for each lane's thread, and one for the caller.
 _CONNECTIONS = 4
 
 

@@ -14,7 +14,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next one to read. `metadata` is a note of the member that committed it."""
+    """A committed offset: the next one to read. `metadata` is a note that was committed with it."""
 
     offset: int
     metadata: str = ""

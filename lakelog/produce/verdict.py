@@ -33,7 +33,7 @@ class Stored(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Nothing of the attempt was stored.
+    """Refusal: nothing of the attempt was stored.
 
     `bad`: the errors of the bad records by their index in the attempt; if it is empty, all are refused.
     `foreign`: another producer uses this producer's id and numbers.

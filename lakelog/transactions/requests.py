@@ -133,7 +133,7 @@ class TransactionQuestions:
         raise error
 
     def commit(self, transaction: str) -> Asking[list[Stored] | None]:
-        """Commit; returns the ranges stored by each request, or None if unknown. OutcomeUnknown if unanswered."""
+        """Commit; returns the ranges stored by each request, None if too many to list. OutcomeUnknown if unanswered."""
         what = f"committing transaction {transaction}"
         try:
             heeded = yield from self._json.attempt(what, "POST", f"/transactions/{transaction}/commit")

@@ -20,7 +20,7 @@ from lakelog.foundation.errors import LakelogError, UnknownGroup
 __all__ = ["Load"]
 
 _PARTITIONS: Final = 4
-#: So that a demo that runs for days stays small.
+#: Short retention, so that a demo that runs for days stays small.
 _CONFIGS: Final = {"retention.ms": 3_600_000, "segment.ms": 600_000, "lakelog.history.ms": 600_000}
 _PRODUCERS: Final = 3
 _MEMBERS: Final = 2
