@@ -1,7 +1,7 @@
-"""Groups seen and set from outside: what there is of one, its offsets, its end.
+"""Administration of groups: description, offsets, deletion.
 
-Nothing here speaks for a member, so what it sets is refused while members read. Where it has a group begin, the group
-begins: what was marked as a dead letter is delivered again, and what was tried in vain is tried anew.
+Nothing here acts for a member, so offsets cannot be set while members read. Setting one starts the partition over:
+records marked as dead letters are delivered again, and counts of failed attempts are dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ State = Literal["Empty", "Stable", "Reconciling", "Dead"]
 
 
 class GroupSummary(NamedTuple):
-    """`assignor` is None where nobody subscribes; `dead_letter_topics` are those that its members named, or filled."""
+    """Summary of a group. `assignor` is None without subscribers; `dead_letter_topics`: named or filled by members."""
 
     group: str
     state: State
@@ -57,14 +57,14 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """So many records on from what is committed, or back."""
+    """Reset by a number of records from the committed offset, forward or back."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a time was found to be: the first offset at or behind it, or None behind the last."""
+    """Offset found for a timestamp: the first one at or after it, or None if it is later than every record."""
 
     offset: int | None
 
@@ -110,7 +110,7 @@ def describe_group(group: Group) -> GroupDescription:
 
 
 def decide_delete(group: Group) -> Decision[None]:
-    """Refused while there is any instance."""
+    """Delete a group; refused while it has any member."""
     if not group.table:
         raise UnknownGroup(group.name)
     if group.members:
@@ -121,7 +121,7 @@ def decide_delete(group: Group) -> Decision[None]:
 def decide_put_offsets(
     group: Group, given: Mapping[TopicPartition, Commitment], cluster: Cluster, offsets: Offsets, now_ms: int
 ) -> Decision[None]:
-    """Offsets of a group in which nobody reads; a group that is not there comes to be."""
+    """Set offsets of a group in which no member reads; creates the group if it does not exist."""
     check_id("group id", group.name)
     _check_nobody_reads(group)
     draft = Draft(group, cluster, now_ms)
@@ -136,7 +136,7 @@ def decide_put_offsets(
 def decide_reset(
     group: Group, wanted: Mapping[TopicPartition, Target], cluster: Cluster, offsets: Offsets, now_ms: int
 ) -> Decision[dict[TopicPartition, Reset]]:
-    """Into the log as it is: what lies outside is moved to its nearer end. A dry run is one that is not applied."""
+    """Reset offsets, clamped to what the log has. For a dry run the decision is not applied."""
     if not group.table:
         raise UnknownGroup(group.name)
     _check_nobody_reads(group)
@@ -155,7 +155,7 @@ def decide_reset(
 
 
 def _forget(draft: Draft, partition: TopicPartition, topic_id: str) -> None:
-    """It begins."""
+    """Drop dead-letter marks and attempt counts of a partition, as it starts over."""
     drop_skips(draft, topic_id, partition.partition)
     forget_attempts(draft, partition, topic_id)
 

@@ -1,7 +1,7 @@
-"""How far a group is: committing offsets, and seeking.
+"""Committing offsets and seeking.
 
-A commit is refused as a whole or stored as a whole. Only the present owner may commit; one that names its generation
-must have been given the partition in that generation or before. What is stored is the next offset to read.
+A commit is refused or stored as a whole. Only the current owner may commit; if it names a generation, it must have
+been given the partition in that generation or before. The stored offset is the next one to read.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Commitment:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Without offsets: what was delivered, exactly, and never less than is committed.
+    """A commit. Without offsets: exactly what was delivered, and never less than is committed.
 
-    With `keeps` nothing is given up by it, whatever it covers: the client does so by a heartbeat.
+    With `keeps` it gives up no partition, whatever it covers: the client does so by a heartbeat.
     """
 
     member_id: str
@@ -72,7 +72,7 @@ class Seek:
 def decide_commit(
     group: Group, command: Commit, cluster: Cluster, offsets: Offsets, now_ms: int
 ) -> Decision[dict[TopicPartition, int]]:
-    """Answers what was committed."""
+    """Commit offsets; answers what was committed."""
     member = require_member(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(member.member_id, now_ms))
@@ -95,7 +95,7 @@ def decide_commit(
 
 
 def decide_seek(group: Group, command: Seek, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[None]:
-    """Read on elsewhere. An offset that the log does not have is for the reset policy, when it is read, as in Kafka."""
+    """Move positions. As in Kafka, an offset outside the log is left to the reset policy when it is read."""
     member = require_member(group, command.member_id, command.generation)
     if command.received is not None and command.received < group.presences[member.member_id].came:
         raise IllegalState(group.name, member.member_id, "it asked for this before it was given what it has by now")
@@ -119,7 +119,7 @@ def decide_seek(group: Group, command: Seek, cluster: Cluster, offsets: Offsets,
 def read_committed(
     group: Group, partitions: tuple[TopicPartition, ...], cluster: Cluster
 ) -> dict[TopicPartition, OffsetRecord]:
-    """What is committed of these; without those of which nothing is."""
+    """Committed offsets of these partitions; those without one are left out."""
     found: dict[TopicPartition, OffsetRecord] = {}
     for partition in partitions:
         topic = check_partition(cluster, partition)
@@ -141,7 +141,7 @@ def check_partition(cluster: Cluster, partition: TopicPartition) -> Topic:
 def check_commitment(
     group: Group, partition: TopicPartition, given: Commitment, known: PartitionOffsets | None
 ) -> None:
-    """Never beyond the high watermark: what is committed was there to be read."""
+    """Refuse an offset beyond the high watermark: only what could be read can be committed."""
     if known is None:
         raise PartitionUnavailable(*partition)
     if type(given.next_offset) is not int or not 0 <= given.next_offset <= known.end_offset:
@@ -157,7 +157,7 @@ def check_commitment(
 def check_owner(
     group: Group, member: MemberRecord, partition: TopicPartition, topic: Topic, generation: int | None
 ) -> None:
-    """What nobody owns with the group, a member may commit that is assigned it by itself."""
+    """Refuse all but the owner; without an owner, a member that assigned the partition to itself may commit, too."""
     owner = group.owners.get(partition)
     if owner is None and member.manual is not None and tuple(partition) in member.manual:
         return
@@ -167,7 +167,7 @@ def check_owner(
 
 
 def _check_generation(group: Group, member: MemberRecord, partition: TopicPartition, generation: int | None) -> None:
-    """The partition may have been another's since the generation that the member speaks of."""
+    """Refuse a generation since which the partition may have had another owner."""
     epoch = group.holdings[member.member_id].epoch(partition)
     if generation is not None and (epoch is None or not epoch <= generation <= group.generation):
         raise StaleGeneration(group.name, member.member_id, generation, group.generation)
@@ -198,9 +198,10 @@ def _commit_delivered(draft: Draft, member: MemberRecord, command: Commit) -> di
 
 
 def _release_done(draft: Draft, member: MemberRecord, covered: Collection[TopicPartition]) -> None:
-    """Where the commit leaves a part of what was delivered open, the owner is not done: it would be refused the rest.
+    """Release revoked partitions that the commit completes.
 
-    What was delivered before this process began is not known; a commit that covers the partition has to do.
+    One with uncommitted deliveries stays, as the owner's later commits would be refused. Deliveries of an earlier
+    process are not known; there a commit that covers the partition has to do.
     """
     done: list[TopicPartition] = []
     for each in draft.group.holdings[member.member_id].revoking:

@@ -1,13 +1,13 @@
-"""What a member had in hand when it went was tried in vain; a row of the group keeps count.
+"""Counting failed attempts: records in flight when a member went count as one each, in a row of the group.
 
-    it was not heard of, did not poll in time, or its static successor came     counted
-    it left, and said that it failed                                            counted
+    session expired, poll overdue, or its static successor joined               counted
+    it left, and reported that it failed                                        counted
     it left, sought, gave partitions up, or an answer was lost                  not counted
 
-Nothing is counted where records are given, so it costs a healthy group nothing. What is committed is done with, and
-so is what its member came back from. Only what was alone in the hands of who died of it is tried as often as it may be:
-members may go at the same time, and one may have lost a partition to the other before. It knows a draft; it must not
-know what becomes of what was tried too often.
+Nothing is counted at delivery, so a healthy group pays nothing. Records that are committed are done with, and so are
+those after which the member polled again. Only a record that was alone in flight can reach the maximum: members may
+die at the same time, and one may have lost a partition to the other before. It knows a draft; it must not know what
+becomes of records tried too often.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from consumer_groups.state.member_session import Settled, Tried
 
 
 def count_attempts(draft: Draft, member: MemberRecord, *, done: int | None = None, received: int | None = None) -> None:
-    """It goes: to be asked behind what it commits by going.
+    """Count what a member that goes has in flight; called after what it commits by going.
 
-    `done` and `received` are the numbers of the last answers that it is done with, and that reached it, if it says so.
+    `done` and `received`: the last answer it is done with, and the last that reached it, if it reports them.
     """
     tried, most = draft.presence(member.member_id).tried, member.options.most_attempts
     draft.notes.append(Settled(member.member_id))
@@ -56,7 +56,7 @@ def put_attempts(draft: Draft, partition: TopicPartition, topic_id: str, attempt
 
 
 def forget_attempts(draft: Draft, partition: TopicPartition, topic_id: str, *, below: int | None = None) -> None:
-    """What is passed, or all of it."""
+    """Drop the counts of a partition below an offset, or all of them."""
     known = draft.attempts(topic_id, partition.partition)
     if known.stretches and (below is None or known.stretches[0].first < below):
         left = Attempts() if below is None else known.forget_below(below)
@@ -64,7 +64,7 @@ def forget_attempts(draft: Draft, partition: TopicPartition, topic_id: str, *, b
 
 
 def _first_open(draft: Draft, tried: Tried) -> int:
-    """What lies before is done with, or was sought in spite of that."""
+    """First offset of an answer that is open; below, records are done with, or were delivered again after a seek."""
     number = tried.partition.partition
     position = draft.position(tried.topic_id, number)
     resolved = None if position is None else position.resolved

@@ -1,10 +1,10 @@
-"""Giving up records: they become dead letters, and the group passes them.
+"""Giving up records: they become dead letters, and the group skips them.
 
-    next in line    the committed offset moves behind it, and behind what is marked there
-    not yet         a mark is kept, and no delivery has it any more
+    next in line    the committed offset moves past it, and past what is marked behind it
+    not yet         a mark is kept, and no delivery contains it any more
 
-One that moved the committed offset is marked, too, until the next commit: a client that did not hear the answer asks
-again, and is known to. Only the present owner may, as with a commit. It must not know how a letter is stored.
+A record that moved the committed offset is marked, too, until the next commit: a client that lost the answer can
+repeat the request safely. Only the current owner may, as with a commit. It must not know how a letter is stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from consumer_groups.state.state import Group
 
 
 class Spot(NamedTuple):
-    """A record, as the log names it."""
+    """Partition and offset of a record."""
 
     partition: TopicPartition
     offset: int
@@ -37,7 +37,7 @@ class Spot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """With each record why. What is `spoiled` was tried too often, and is what others were tried in vain with."""
+    """Records to dead-letter, each with a reason. `spoiled`: they were tried too often; attempt counts are dropped."""
 
     member_id: str
     reasons: Mapping[Spot, str]
@@ -46,9 +46,9 @@ class GiveUp:
 
 
 class Open(NamedTuple):
-    """What is not marked yet, by the topic it lies in, with how often it was delivered.
+    """Records not marked yet, by topic id, with how often they were delivered.
 
-    Letters go to the first of these topics; what that cannot take, to the next.
+    Letters go to the first topic of `to`; those that it cannot take, to the next.
     """
 
     attempts: Mapping[tuple[str, Spot], int]
@@ -56,11 +56,11 @@ class Open(NamedTuple):
 
 
 class Outdated(Exception):
-    """Others have marked some meanwhile, or the topic is another: look again."""
+    """Raised if records were marked, or a topic changed, since the plan was made: plan again."""
 
 
 def plan_giving_up(group: Group, command: GiveUp, cluster: Cluster, offsets: Offsets) -> Open:
-    """What there is to do; refused as a whole if the group cannot pass one of them."""
+    """Plan which records to mark; refused as a whole if the group cannot skip one of them."""
     member = require_member(group, command.member_id, command.generation)
     if member.standing == "lapsed":
         raise PollOverdue(group.name, member.member_id, member.options.max_poll_interval_ms, group.generation)
@@ -91,7 +91,7 @@ def decide_giving_up(
     *,
     filled: Collection[str] = (),
 ) -> Decision[None]:
-    """Exactly what was planned, as its letters are stored with it, in the topics that are `filled` by it."""
+    """Mark exactly what was planned, as its letters are stored with it, in the `filled` topics; else raise Outdated."""
     found = plan_giving_up(group, command, cluster, offsets)
     if (found.attempts.keys(), found.to) != (planned.attempts.keys(), planned.to):
         raise Outdated
@@ -120,7 +120,7 @@ def decide_giving_up(
 
 
 def _advance(draft: Draft, partition: TopicPartition, topic_id: str, marked: set[int]) -> None:
-    """Behind what is next in line, as far as that is given up; where the owner sought stays as it is."""
+    """Move the committed offset past given-up records that are next in line; a position the owner sought stays."""
     group, number = draft.group, partition.partition
     line = reached = group_position(group, topic_id, number)
     if line is None or reached is None:

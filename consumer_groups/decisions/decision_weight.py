@@ -1,7 +1,7 @@
-"""How much a decision has to look at: a light one is made in the loop, a large one in a thread (`aside`).
+"""Estimated cost of a decision: a small one is made in the event loop, a large one in a thread (`aside`).
 
-It counts partitions, as nearly all that a decision does is done for each of some. What it answers may be too much where
-nobody has looked yet, and is never too little. Pure.
+It counts partitions, as nearly all work of a decision is per partition. The estimate may be too high for a pattern not
+matched yet, and is never too low. Pure.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Final
 from consumer_groups.model.cluster import Cluster
 from consumer_groups.state.state import Group
 
-#: From so many partitions on it would keep a loop for several milliseconds.
+#: From this many partitions on, a decision would block the loop for several milliseconds.
 LARGE: Final = 250
-#: Of a partition its offset is kept, and mostly where it began.
+#: Records kept for a partition: its offset, and mostly where it began.
 _RECORDS_EACH: Final = 2
 
 
 def is_large(group: Group, cluster: Cluster) -> bool:
-    """Whether a decision about all that a group reads, or has read, is a large one, or runs a function of a user's."""
+    """Return whether a decision about all partitions of a group, read now or before, is large, or runs user code."""
     if group.weighed is not cluster:
         _weigh(group, cluster)
     return group.weight >= LARGE or len(group.table) >= LARGE * _RECORDS_EACH
 
 
 def has_much(group: Group, member_id: str) -> bool:
-    """Whether one about what a single member reads is."""
+    """Return whether a decision about the partitions of one member is large."""
     presence, member = group.presences.get(member_id), group.members.get(member_id)
     if presence is None or member is None:
         return False
@@ -34,7 +34,7 @@ def has_much(group: Group, member_id: str) -> bool:
 
 
 def reads_much(cluster: Cluster, topics: Iterable[str], pattern: str | None) -> bool:
-    """Whether a subscription is to much; one to a pattern that nobody has looked up yet is taken for all there is."""
+    """Return whether a subscription is large; a pattern not matched yet counts as all partitions there are."""
     return _count(cluster, topics, pattern)[0] >= LARGE
 
 
@@ -56,7 +56,7 @@ def _weigh(group: Group, cluster: Cluster) -> None:
 
 
 def _count(cluster: Cluster, topics: Iterable[str], pattern: str | None) -> tuple[int, bool]:
-    """Partitions, and whether that is sure."""
+    """Number of partitions, and whether it is exact."""
     if pattern is not None:
         if cluster.partitions < LARGE:
             return cluster.partitions, True
@@ -74,6 +74,6 @@ def _count(cluster: Cluster, topics: Iterable[str], pattern: str | None) -> tupl
 
 
 def lapsed_from_much(group: Group, member_id: str, cluster: Cluster) -> bool:
-    """Whether a member owns nothing until it polls, and that it does makes a large decision."""
+    """Return whether a member has lapsed, so that its next poll is a large decision."""
     member = group.members.get(member_id)
     return member is not None and member.standing == "lapsed" and is_large(group, cluster)

@@ -1,11 +1,11 @@
-"""What time does to a group: members that are not heard of, or do not poll, or do not let go.
+"""Timeouts of a group: sessions, polls, revocations, auto-commits.
 
-    session.timeout.ms     without any request: the member is gone
+    session.timeout.ms     without any request: the member is removed
     max.poll.interval.ms   it lives, but does not poll: it owns nothing until it does
-    rebalance.timeout.ms   a partition that is to move waits no longer: its owner is fenced for it
+    rebalance.timeout.ms   a revoked partition waits no longer: its owner is fenced for it
     auto.commit.interval.ms
 
-A member is not expired inside its own poll. Nothing expires of what was just loaded, until `begin`.
+A member does not expire during its own poll. After loading, nothing expires until `begin`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from consumer_groups.state.state import Group
 
 
 def next_deadline(group: Group) -> int | None:
-    """When `decide_expiry` is to be asked again; earlier does no harm."""
+    """Time at which to call `decide_expiry` again; earlier does no harm."""
     deadlines: list[int] = []
     for member_id, presence in group.presences.items():
         member = group.members[member_id]
@@ -43,7 +43,7 @@ def next_deadline(group: Group) -> int | None:
 
 
 def decide_expiry(group: Group, cluster: Cluster, now_ms: int) -> Decision[tuple[str, ...]]:
-    """Everything whose time has come; answers who is gone."""
+    """Expire everything that is due; answers the members removed."""
     draft = Draft(group, cluster, now_ms)
     expired: list[str] = []
     lapsed: list[MemberRecord] = []

@@ -1,7 +1,7 @@
-"""What becomes of a group when topics change, and when nobody uses it any more.
+"""Cleanup of groups when topics change, and when a group is unused.
 
-Offsets, positions and marks go with the topic they belong to, whose id a later topic of the name does not have. Those
-of a group without members go some days after its last use; those that a member reads never do.
+Offsets, positions and marks are deleted with their topic; a later topic of the same name has another id. Those of a
+group without members expire some days after its last use; those of partitions that a member reads never do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OFFSETS_RETENTION_MS: Final = 7 * 86_400_000
 
 
 def decide_topics_changed(group: Group, cluster: Cluster, now_ms: int) -> Decision[None]:
-    """Topics came, went or grew: to be asked of every group, with the topics as they are now, and after loading."""
+    """Adapt a group to topics that came, went or grew; to be called for every group, and after loading."""
     draft = Draft(group, cluster, now_ms)
     for topic_id in group.offsets.keys() - cluster.ids:
         for record in group.offsets[topic_id].values():
@@ -43,7 +43,7 @@ def decide_topics_changed(group: Group, cluster: Cluster, now_ms: int) -> Decisi
 def decide_retention(
     group: Group, cluster: Cluster, now_ms: int, retention_ms: int = OFFSETS_RETENTION_MS
 ) -> Decision[tuple[OffsetRecord, ...]]:
-    """Forget what nobody has used for so long; answers the offsets that are gone, and the group may be."""
+    """Expire offsets unused for `retention_ms`, and the group if nothing is left; answers the expired offsets."""
     draft = Draft(group, cluster, now_ms)
     live = _read_by_members(draft)
     used_ms = group.empty_since_ms or 0
@@ -66,7 +66,7 @@ def decide_retention(
 
 
 def _differ(draft: Draft) -> bool:
-    """Whether the topics that members read are others than the assignment knows."""
+    """Return whether the topics that members read differ from those of the assignment."""
     present = frozenset[str]().union(
         *(subscribed_topics(draft, each) for each in draft.members.values() if each.standing != "lapsed")
     )

@@ -1,11 +1,11 @@
-"""How far a group is, partition by partition, and how far behind.
+"""Progress and lag of a group, by partition.
 
-    committed            the lag is what lies between that and the end, as Kafka has it, also where some of it is gone
-    nothing committed    it is what the owner will read: from where its reset policy began, or would begin now
-                         (earliest: all there is, latest: nothing); None where only time will tell, or nobody reads
+    committed            lag = end offset less committed offset, as in Kafka, even where records in between are gone
+    nothing committed    lag is what the owner will read: from where its reset policy began, or would begin now
+                         (earliest: everything, latest: nothing); None for other policies, or without a reader
 
-`take_progress` copies what a group knows, at the price of a few copies of dicts, so that a thread can do the rest while
-the group goes on. It must not know how a log is asked. Pure.
+`take_progress` copies the state of a group, at the price of a few dict copies, so that a thread can do the rest while
+the group goes on. It must not know how offsets of a log are obtained. Pure.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from delta_log.model.types import PartitionOffsets
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of one group at one moment. `begun` is where reset policies began, `subscribed` how many partitions topics have.
+    """Snapshot of one group. `begun`: where reset policies began; `subscribed`: number of partitions by topic.
 
-    `meant` is who is to own what, `manual` what members read by themselves, `policies` how each member begins.
+    `meant`: target owners; `manual`: partitions that members assigned to themselves; `policies`: reset policies.
     """
 
     committed: tuple[OffsetRecord, ...]
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """`offsets` is None where the log cannot be asked, `lag` where it is not known."""
+    """Progress in one partition. `offsets` is None if the log is unavailable, `lag` if it is unknown."""
 
     partition: TopicPartition
     committed: OffsetRecord | None
@@ -49,7 +49,7 @@ class PartitionProgress:
 
 
 def count_partitions(group: Group) -> int:
-    """How many the progress of a group is about, or more: what it would cost."""
+    """Upper bound of the partitions in the progress of a group: its cost."""
     reads = sum(topic.partitions for topic in group.topics.values())
     return (
         reads + sum(map(len, group.offsets.values())) + sum(len(each.manual or ()) for each in group.members.values())
@@ -77,7 +77,7 @@ def take_progress(group: Group) -> Progress:
 
 
 def measure_progress(progress: Progress, offsets: Offsets) -> list[PartitionProgress]:
-    """Every partition that the group reads or has read, in their order."""
+    """Progress in every partition that the group reads or has read, in order."""
     committed = {TopicPartition(each.topic, each.partition): each for each in progress.committed}
     owners = {**dict(progress.manual), **progress.owners}
     readers = {**progress.meant, **owners}
@@ -95,7 +95,7 @@ def measure_progress(progress: Progress, offsets: Offsets) -> list[PartitionProg
 
 
 def total_lag(partitions: Iterable[PartitionProgress]) -> int:
-    """Of what is known."""
+    """Sum of the known lags."""
     return sum(each.lag or 0 for each in partitions)
 
 

@@ -1,11 +1,11 @@
-"""What is given for the last time is given alone, to a member that has nothing else in hand: so it dies of that alone.
+"""Last attempts: a record's last attempt is delivered alone, so that a crash can be attributed to it.
 
-    tried as often as it may be        given up, before its partition is read on, if it ever was alone
-    tried but once less                alone in an answer, of all partitions; reads before it end there
-    less often                         as if nothing had happened
+    attempts = maximum                 given up before its partition is read on, if it ever was delivered alone
+    attempts = maximum − 1             alone in an answer, over all partitions; reads before it end there
+    fewer                              delivered as usual
 
-Whoever has more in hand is told that a last try is next. What lies before the committed offset was sought, and is
-given as often as that is done. It knows groups and reads; it must not know how attempts come to be counted. Pure.
+A member that has other records in hand is told that a last try is next. Records below the committed offset were
+sought, and are delivered as often as that happens. It must not know how attempts are counted. Pure.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from consumer_groups.state.state import Group
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read on from `offset`, not to `limit` and behind it if there is one.
+    """A read from `offset` on, up to before `limit` if there is one.
 
-    `epoch` is the generation in which the member was given the partition. With `last_try` it is one record.
+    `epoch`: the generation in which the member was given the partition. With `last_try` it is one record.
     """
 
     partition: TopicPartition
@@ -38,7 +38,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class PoisonRecord:
-    """A record that was tried as often as it may be: a dead letter."""
+    """A record that reached max.delivery.attempts: a dead letter."""
 
     partition: TopicPartition
     offset: int
@@ -46,14 +46,14 @@ class PoisonRecord:
 
 
 class Chosen(NamedTuple):
-    """What is given now. With `last_try` it is one record alone; none as long as the member has more in hand."""
+    """Reads to deliver now. With `last_try` it is one record; none while the member has other records in hand."""
 
     reads: tuple[Read, ...]
     last_try: bool
 
 
 def bound(group: Group, member: MemberRecord, read: Read) -> Read | PoisonRecord:
-    """How far to read: not over what is marked, nor over what is given alone."""
+    """Limit a read: it ends before a marked record, and before one that is to be delivered alone."""
     topic_id, number = read.topic_id, read.partition.partition
     limit = group.next_skip(topic_id, number, read.offset)
     most = member.options.most_attempts
@@ -71,7 +71,7 @@ def bound(group: Group, member: MemberRecord, read: Read) -> Read | PoisonRecord
 
 
 def choose(reads: Sequence[Read], presence: Presence) -> Chosen:
-    """Partitions have their turns, those with a last try as well; behind that comes nothing until it is done with."""
+    """Choose reads in turn, last tries included; after a last try, nothing is delivered until it is done with."""
     if reads and any(each.last_try for each in presence.tried):
         return Chosen((), last_try=True)
     if reads and reads[0].last_try:

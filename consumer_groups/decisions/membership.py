@@ -1,7 +1,7 @@
-"""Who is a member: joining, coming back, leaving, and saying that one lives.
+"""Membership: joining, succeeding a static member, leaving, and heartbeats.
 
-For a REST client the instance is the member, and it asks without a generation. A client that sends the generation
-which it was last told is refused once that is no longer its own.
+For a REST client the instance is the member, and its requests have no generation. A client that sends the generation
+that it last received is refused once that is outdated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from delta_log.model.names import check_id
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`member_id` is the name asked for, or a new one that nobody ever had."""
+    """A request to join. `member_id` is the requested name, or a generated one that was never used."""
 
     member_id: str
     options: Options
@@ -42,9 +42,9 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A static member leaves its partitions to its successor, for a session, unless it goes `for_good`.
+    """A request to leave. A static member keeps its partitions for its successor, for a session, unless `for_good`.
 
-    One that `failed` says that what it has in hand was tried in vain: what it was given behind the answer `done`.
+    `failed`: what it was given after the answer `done` counts as a failed attempt.
     """
 
     member_id: str
@@ -57,7 +57,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """`owned` is what a client that is told of revocations has not given up yet; None from one that is not told."""
+    """A heartbeat. `owned`: what a client has not given up yet; None from clients that are not told of revocations."""
 
     member_id: str
     generation: int | None = None
@@ -66,7 +66,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Beaten:
-    """`since` is the generation in which it was given what is assigned; of what it chose itself there is none."""
+    """Reply to a heartbeat. `since`: the generation of each assigned partition; none for a manual assignment."""
 
     assigned: tuple[TopicPartition, ...]
     revoking: tuple[TopicPartition, ...]
@@ -74,15 +74,15 @@ class Beaten:
 
 
 def is_acknowledged(group: Group, member_id: str, received: int | None) -> bool:
-    """Whether the member is done with all that it was given: not with an answer that never reached it.
+    """Return whether the last answer reached the member, so that it is done with all that it was given.
 
-    `received` is the number of the last answer with records that did; None from one that trusts.
+    `received`: number of the last answer with records that reached it; None from a client that does not track it.
     """
     return received is None or received == group.presences[member_id].answer
 
 
 def require_member(group: Group, member_id: str, generation: int | None = None) -> MemberRecord:
-    """The member that asks; refused if there is none, or if it is the past of one."""
+    """Return the member; raises UnknownInstance, or StaleGeneration for an old generation."""
     member = group.members.get(member_id)
     if member is None or member.standing == "away":
         raise UnknownInstance(group.name, member_id)
@@ -92,7 +92,7 @@ def require_member(group: Group, member_id: str, generation: int | None = None) 
 
 
 def decide_join(group: Group, command: Join, cluster: Cluster, now_ms: int) -> Decision[Joined]:
-    """A new member, without a subscription. A static one takes the place of its predecessor."""
+    """Add a member, without a subscription. A static one takes the place of its predecessor."""
     check_id("group id", group.name)
     check_id("consumer instance name", command.member_id)
     predecessor = group.statics.get(command.options.group_instance_id or "")
@@ -118,7 +118,7 @@ def decide_join(group: Group, command: Join, cluster: Cluster, now_ms: int) -> D
 
 
 def decide_leave(group: Group, command: Leave, cluster: Cluster, now_ms: int) -> Decision[None]:
-    """All that was delivered is done with, as the member says so itself; or it failed."""
+    """Remove a member, or send a static one away. Unless it `failed`, what reached it counts as done with."""
     away = group.members.get(command.member_id)
     if away is None or away.standing != "away" or not command.for_good:
         member = require_member(group, command.member_id, command.generation)
@@ -142,7 +142,7 @@ def decide_leave(group: Group, command: Leave, cluster: Cluster, now_ms: int) ->
 
 
 def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms: int) -> Decision[Beaten]:
-    """It lives; and what it has given up moves."""
+    """Extend the session; partitions that the member has given up move."""
     member = require_member(group, command.member_id, command.generation)
     draft = Draft(group, cluster, now_ms)
     draft.notes.append(Heard(member.member_id, now_ms))
@@ -158,13 +158,13 @@ def decide_heartbeat(group: Group, command: Heartbeat, cluster: Cluster, now_ms:
 
 
 def remove(draft: Draft, member: MemberRecord, *, came_back: bool) -> None:
-    """Nothing of it is left; `retarget` comes next."""
+    """Remove a member entirely; the caller calls `retarget` next."""
     release_all(draft, member, came_back=came_back)
     draft.drop_member(member.member_id)
 
 
 def _end(draft: Draft, member: MemberRecord, command: Leave) -> None:
-    """What becomes of what it has in hand."""
+    """Settle what the member has in hand: failed attempts if it failed, else done with."""
     if command.failed:
         count_attempts(draft, member, done=command.done, received=command.received)
     else:
@@ -172,7 +172,7 @@ def _end(draft: Draft, member: MemberRecord, command: Leave) -> None:
 
 
 def _succeed(draft: Draft, old: MemberRecord, new: MemberRecord) -> None:
-    """The successor owns what its predecessor owned, and goes on from what is committed. The past is fenced."""
+    """Give a successor what its predecessor owned, from the committed offsets on. The predecessor is fenced."""
     if not old.subscribed or old.standing == "lapsed":
         release_all(draft, old, came_back=False)
         count_attempts(draft, old)

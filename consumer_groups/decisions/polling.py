@@ -1,10 +1,10 @@
 """A poll, in three steps, each a decision of its own.
 
-    decide_poll      the member came back: what it was given before is settled, what it has to give up moves
-    decide_fetch     where to read next, in turn; may be asked again while the poll waits
-    decide_delivery  what was read becomes what was given, unless the partition moved or was sought in meanwhile
+    decide_poll      the member is back: what it was given before is settled, what it has to give up moves
+    decide_fetch     where to read next, in turn; may be called again while the poll waits
+    decide_delivery  what was read is delivered, unless the partition moved or a seek came meanwhile
 
-What `decide_fetch` rests on is to be durable before anything is delivered. It must not know how records are read.
+The records of `decide_fetch` must be durable before anything is delivered. It must not know how records are read.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from consumer_groups.state.member_session import AutoCommitted, Delivered, Idle,
 from consumer_groups.state.state import Group
 from delta_log.model.types import PartitionOffsets
 
-#: The generation of what is not owned with the group.
+#: The generation of partitions that a member assigned to itself.
 MANUAL: Final = -1
-#: Numbers of answers that are left out where one did arrive that was taken back: by that its member sees that nobody
-#: knows where it is, and says so. Two, as one is missing wherever an answer was lost.
+#: Answer numbers that are skipped if an answer arrived that had been taken back: by the gap its member sees that its
+#: position is unknown, and reports it. Two, as a lost answer leaves a gap of one.
 _LEFT_OUT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Of what is `paused` nothing is given now.
+    """A poll. Nothing is delivered from `paused` partitions.
 
-    With `keeps` it gives up nothing by polling: the client does so by a heartbeat, when it is done. Who reads ahead
-    says what it is `done` with: the number of the last answer of which it has nothing in hand.
+    With `keeps`, polling gives up no partition: the client does so by a heartbeat, when it is done. A client that
+    reads ahead sets `done`: the number of the last answer of which it has nothing in hand.
     """
 
     member_id: str
@@ -57,7 +57,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A poll of a member with these `options`; `answer` is the number of the last answer that was given before it."""
+    """A poll begun by a member with these `options`; `answer` is the number of the last answer before it."""
 
     options: Options
     answer: int
@@ -65,7 +65,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """`found` are the offsets of what an earlier plan wanted to be looked up; None: there is no record so late."""
+    """A request to plan reads. `found`: results of an earlier plan's lookups; None if there is no record so late."""
 
     member_id: str
     paused: frozenset[TopicPartition] = frozenset()
@@ -80,10 +80,10 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
-    """In the order of their turns: `reads` have records, `waits` have none yet, `lookups` need a place to begin.
+    """Plan of reads, in turn: `reads` have records, `waits` have none yet, `lookups` need a start offset.
 
-    What is `spoiled` is to be made a dead letter before its partition is read on. With `last_try` what comes next is
-    given for the last time: it is alone in `reads`, or in none, as the member has more in hand.
+    `spoiled` records must become dead letters before their partition is read on. With `last_try` the next record is a
+    last attempt: it is alone in `reads`, or `reads` is empty while the member has other records in hand.
     """
 
     reads: tuple[Read, ...]
@@ -95,7 +95,7 @@ class FetchPlan:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was read: everything from `read.offset` to before `next_offset`."""
+    """Records read: everything from `read.offset` to before `next_offset`."""
 
     read: Read
     next_offset: int
@@ -103,7 +103,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`accepted` may be given to the client, the others must not. `answer` numbers what is given."""
+    """Outcome of a poll: only what is `accepted` may be given to the client. `answer` is its number."""
 
     accepted: tuple[Taken, ...]
     answer: int
@@ -133,7 +133,7 @@ def decide_poll(group: Group, command: Poll, cluster: Cluster, now_ms: int) -> D
 
 
 def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[FetchPlan]:
-    """Where to read. What the reset policy says is kept, so that no restart and no successor begins elsewhere."""
+    """Plan reads. A start by the reset policy is stored, so that a restart or a successor begins at the same offset."""
     member = require_member(group, command.member_id)
     draft = Draft(group, cluster, now_ms)
     reads: list[Read] = []
@@ -154,7 +154,7 @@ def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offset
             position = begin
             if _is_in(
                 known, group_position(group, topic.topic_id, partition.partition)
-            ):  # only where it sought was not
+            ):  # only the sought offset was outside
                 put_sought(draft, member.member_id, partition, topic.topic_id, position)
             else:
                 put_resolved(draft, partition, topic.topic_id, position)
@@ -176,10 +176,10 @@ def decide_fetch(group: Group, command: Fetch, cluster: Cluster, offsets: Offset
 def decide_delivery(
     group: Group, member_id: str, taken: tuple[Taken, ...], cluster: Cluster, now_ms: int, since: int | None = None
 ) -> Decision[Delivery]:
-    """Ends the poll if anything is accepted; `decide_idle` ends one without.
+    """Deliver what was read, which ends the poll if anything is accepted; `decide_idle` ends one without records.
 
-    `since` is the last answer that was given before it began. Where there is a later one, that is another poll's, of
-    which nobody knows whether it arrived: nothing is given behind it.
+    `since` is the last answer before the poll began. A later one belongs to another poll, and it is unknown whether it
+    arrived: then nothing is delivered.
     """
     member = require_member(group, member_id)
     presence, held = group.presences[member_id], group.holdings.get(member_id)
@@ -191,7 +191,7 @@ def decide_delivery(
         epoch = MANUAL if manual else None if held is None else held.assigned.get(partition)
         there = place is not None and (place.topic_id, place.position) == (each.read.topic_id, each.read.offset)
         marked = group.next_skip(each.read.topic_id, partition.partition, each.read.offset)
-        if marked is not None and marked < each.next_offset:  # meanwhile
+        if marked is not None and marked < each.next_offset:  # marked since it was read
             continue
         if there and epoch == each.read.epoch and topic is not None and topic.topic_id == each.read.topic_id:
             accepted.append(each)
@@ -208,13 +208,13 @@ def decide_delivery(
 
 
 def decide_idle(group: Group, member_id: str, now_ms: int | None) -> Decision[None]:
-    """A poll ended without records: at its time, or (without a time) because the client went away."""
+    """End a poll without records: at its deadline, or (without a time) because the client disconnected."""
     require_member(group, member_id)
     return Decision(group.name, None, group.generation, notes=(Idle(member_id, now_ms),))
 
 
 def decide_answer_lost(group: Group, member_id: str, answer: int) -> Decision[None]:
-    """The client went away before it had all of an answer: what was in it is given again."""
+    """Take an answer back, as the client disconnected before it had all of it: its records are delivered again."""
     require_member(group, member_id)
     if group.presences[member_id].answer != answer:
         return Decision(group.name, None, group.generation)
@@ -222,7 +222,7 @@ def decide_answer_lost(group: Group, member_id: str, answer: int) -> Decision[No
 
 
 def _in_turn(group: Group, member: MemberRecord) -> list[tuple[TopicPartition, int]]:
-    """What the member may read, beginning behind what it read last."""
+    """Partitions that the member may read, beginning after the one it read last."""
     held = group.holdings.get(member.member_id)
     if held is not None:
         owned = [(partition, held.assigned[partition]) for partition in in_order(held.assigned)]
@@ -254,7 +254,7 @@ def _begin(
     known: PartitionOffsets,
     now_ms: int,
 ) -> int | At:
-    """Where the reset policy begins; a record that was looked up may be gone meanwhile."""
+    """Start offset by the reset policy; a record that was looked up may be gone meanwhile."""
     begin = resolve_policy(member.options.auto_offset_reset, known, now_ms)
     if begin is None:
         raise NoOffset(member.group, partition.topic, partition.partition, position)

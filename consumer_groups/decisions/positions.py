@@ -1,11 +1,10 @@
-"""Where a partition is read from, and how that is kept.
+"""Positions: where a partition is read from, and how that is stored.
 
-    a member reads on at    what it sought, else where the reset policy began, else what is committed
-    a commit                takes away what stood above it, the marks of dead letters that it passes, and what was
-                            counted there
-    an owner that goes      takes what it sought with it; the next begins at what is committed
+    a member reads on at    the offset it sought, else where the reset policy began, else the committed offset
+    a commit                removes those overrides, and the dead-letter marks and attempt counts that it passes
+    an owner that goes      loses what it sought; the next owner begins at the committed offset
 
-It knows records and a draft. It must not know who may commit, or when.
+It knows records and a draft. It must not know which member may commit, or when.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NOBODY_READS: Final = 2**63
 
 
 def start_of(group: Group, member_id: str, topic_id: str, partition: int) -> int | None:
-    """Where a member that has no position in memory reads on; None where the reset policy has to say."""
+    """Offset at which a member without a position in memory reads on; None if the reset policy decides."""
     position = group.positions.get((topic_id, partition))
     if position is not None and position.sought is not None and position.member_id == member_id:
         return position.sought
@@ -33,7 +32,7 @@ def start_of(group: Group, member_id: str, topic_id: str, partition: int) -> int
 
 
 def group_position(group: Group, topic_id: str, partition: int) -> int | None:
-    """Where anybody else would begin."""
+    """Offset at which any member that did not seek would begin."""
     position = group.positions.get((topic_id, partition))
     if position is not None and position.resolved is not None:
         return position.resolved
@@ -49,7 +48,7 @@ def put_offset(
     *,
     keep_seek: bool = False,
 ) -> None:
-    """Commit. `keep_seek` where what is committed was delivered before the owner sought elsewhere."""
+    """Commit an offset. `keep_seek` if what is committed was delivered before the owner's seek."""
     draft.put(
         OffsetRecord(
             group=draft.group.name,
@@ -76,14 +75,14 @@ def put_offset(
 
 
 def drop_skips(draft: Draft, topic_id: str, partition: int, *, below: int | None = None) -> None:
-    """What is marked as a dead letter there: nobody comes to it any more, or it is to be delivered again."""
+    """Drop dead-letter marks: they are passed for good, or their records are to be delivered again."""
     for offset in draft.group.skips.get((topic_id, partition), ()):
         if below is None or offset < below:
             draft.drop(("skip", draft.group.name, topic_id, partition, offset))
 
 
 def _behind_readers(draft: Draft, partition: TopicPartition, topic_id: str) -> int:
-    """Where any member reads on, or would if its last answer was lost: what is marked from there on stays so."""
+    """Lowest offset at which a member reads on, or would if its last answer was lost: marks from there on stay."""
     places = (presence.places.get(partition) for presence in draft.group.presences.values())
     ahead = (
         offset
@@ -96,7 +95,7 @@ def _behind_readers(draft: Draft, partition: TopicPartition, topic_id: str) -> i
 
 
 def put_resolved(draft: Draft, partition: TopicPartition, topic_id: str, offset: int) -> None:
-    """The reset policy began here; it stands above what is committed, which was out of range."""
+    """Store where the reset policy began; it overrides the committed offset, which was missing or out of range."""
     draft.put(
         PositionRecord(
             group=draft.group.name,
@@ -124,7 +123,7 @@ def put_sought(draft: Draft, member_id: str, partition: TopicPartition, topic_id
 
 
 def forget_sought(draft: Draft, member_id: str, partition: TopicPartition, topic_id: str) -> None:
-    """Its owner goes."""
+    """Forget what a member sought, as it loses the partition."""
     above = draft.position(topic_id, partition.partition)
     if above is None or above.sought is None or above.member_id != member_id:
         return
@@ -135,7 +134,7 @@ def forget_sought(draft: Draft, member_id: str, partition: TopicPartition, topic
 
 
 def commit_owed(draft: Draft, member: MemberRecord, partition: TopicPartition, *, came_back: bool) -> None:
-    """Auto-commit: what the member is done with. It lowers only where the member itself went back."""
+    """Auto-commit what the member is done with. It lowers a committed offset only if the member itself sought back."""
     place = draft.place(member.member_id, partition)
     topic = draft.cluster.get(partition.topic)
     if not member.options.auto_commit_enable or place is None or topic is None or topic.topic_id != place.topic_id:

@@ -1,4 +1,4 @@
-"""Who is to own what, and how each member gets there on its own.
+"""Rebalance: the target assignment, and how each member reaches it independently.
 
     kept      = owned ∩ target            read on, undisturbed
     revoked   = owned − target            no longer read; moves when its owner is done with what it was given
@@ -6,7 +6,7 @@
 
 The target changes as a whole, with the generation; each partition moves by itself, as in Kafka's KIP-848. Its owner
 is done when nothing that was delivered is uncommitted, when it polls, commits, heartbeats, leaves or expires, and at
-the latest after `rebalance.timeout.ms`. It must not know which request or event made it look.
+the latest after `rebalance.timeout.ms`. It must not know which request or event triggered it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ FALLBACK: Final = "range"
 
 
 def subscribed_topics(draft: Draft, member: MemberRecord) -> frozenset[str]:
-    """The topics that it reads with the group, of those there are."""
+    """Existing topics that a member reads with the group."""
     if member.pattern is not None:
         return draft.cluster.matching(member.pattern)
     return frozenset(member.topics or ()) & draft.cluster.topics.keys()
 
 
 def retarget(draft: Draft, *, strict: bool = False) -> None:
-    """Find the target anew after members, subscriptions, topics or partitions changed, and begin to move towards it.
+    """Recompute the target after members, subscriptions, topics or partitions changed, and begin to move towards it.
 
-    A custom assignor that fails is refused if `strict`, and replaced otherwise: a group must go on when one leaves.
+    A failing custom assignor raises if `strict`, and is replaced otherwise: a group must go on when a member leaves.
     """
     members = [each for each in draft.members.values() if each.subscribed and each.standing != "lapsed"]
     subscribers = [_subscriber(draft, member) for member in members]
@@ -58,10 +58,10 @@ def retarget(draft: Draft, *, strict: bool = False) -> None:
 def release(
     draft: Draft, member: MemberRecord, partition: TopicPartition, *, came_back: bool, willing: bool = False
 ) -> None:
-    """Take a partition from its owner for good; whoever it is meant for is given it by `Draft.give`.
+    """Take a partition from its owner for good; `Draft.give` gives it to its target owner.
 
-    `came_back` if the owner asked for something that says that it is done with all it was given; `willing` if it gave
-    the partition up in so many words.
+    `came_back` if a request of the owner implies that it is done with all it was given; `willing` if it gave the
+    partition up explicitly.
     """
     let_go(draft, member, partition, came_back=came_back)
     if not (came_back or willing) and _is_open(draft, member.member_id, partition):
@@ -70,7 +70,7 @@ def release(
 
 
 def let_go(draft: Draft, member: MemberRecord, partition: TopicPartition, *, came_back: bool) -> None:
-    """What is left of the time in which the member read a partition: what it is done with, and not where it sought."""
+    """End a member's reading of a partition: auto-commit what it is done with, and forget what it sought."""
     commit_owed(draft, member, partition, came_back=came_back)
     topic = draft.cluster.get(partition.topic) if member.manual is not None else draft.group.topics.get(partition.topic)
     if topic is not None:
@@ -78,7 +78,7 @@ def let_go(draft: Draft, member: MemberRecord, partition: TopicPartition, *, cam
 
 
 def release_all(draft: Draft, member: MemberRecord, *, came_back: bool) -> None:
-    """All that a member has: it leaves the assignment. `retarget` gives it to others."""
+    """Take all partitions of a member, as it leaves the assignment. `retarget` gives them to others."""
     held = draft.holding(member.member_id)
     if held is not None:
         for partition in [*held.assigned, *held.revoking]:
@@ -96,14 +96,14 @@ def release_revoked(
     came_back: bool,
     willing: bool = False,
 ) -> None:
-    """Its owner is done with these: they move."""
+    """Move partitions that their owner is done with."""
     for partition in list(partitions):
         release(draft, member, partition, came_back=came_back, willing=willing)
         draft.give(partition)
 
 
 def is_done(draft: Draft, member: MemberRecord, partition: TopicPartition) -> bool:
-    """Whether a partition can be taken from its owner at once. What is read without polls is not known here."""
+    """Return whether a partition can be taken from its owner at once. Reads without polls are not known here."""
     if member.standing == "away":
         return True
     if not member.options.polls:
@@ -115,7 +115,7 @@ def is_done(draft: Draft, member: MemberRecord, partition: TopicPartition) -> bo
 
 
 def _is_open(draft: Draft, member_id: str, partition: TopicPartition) -> bool:
-    """Whether something that was delivered from it is not committed."""
+    """Return whether something delivered from the partition is not committed."""
     place = draft.place(member_id, partition)
     if place is None:
         return False
@@ -123,7 +123,7 @@ def _is_open(draft: Draft, member_id: str, partition: TopicPartition) -> bool:
 
 
 def _waits_in_poll(draft: Draft, member_id: str) -> bool:
-    """It came back for more, and waits: it is done with what it was given, unless it says that itself."""
+    """Return whether a member waits in a poll that implies that it is done with what it was given."""
     presence = draft.presence(member_id)
     until_ms = presence.polling_until_ms
     return not presence.keeps and until_ms is not None and until_ms > draft.now_ms
@@ -144,9 +144,9 @@ def _target(draft: Draft, member_id: str) -> frozenset[TopicPartition] | None:
 
 
 def _keep_topics(draft: Draft, subscribers: Sequence[Subscriber]) -> bool:
-    """A topic that is another than before, or is gone, loses its owners at once, as there is nothing to commit of it.
+    """Update the topics. One that is replaced or gone loses its owners at once, as there is nothing left to commit.
 
-    Answers whether there was one.
+    Returns whether there was one.
     """
     present = frozenset[str]().union(*(subscriber.topics for subscriber in subscribers))
     topics = {name: draft.cluster.topics[name] for name in present}
@@ -182,7 +182,7 @@ def _assign(
 
 
 def choose_assignor(members: Sequence[MemberRecord]) -> str:
-    """The one that most members prefer, among those that all of them take if there is such a one; as in Kafka."""
+    """Choose the assignor that most members prefer, among those that all of them support, if any; as in Kafka."""
     wishes = [member.options.partition_assignment_strategy for member in members]
     if not wishes:
         return FALLBACK

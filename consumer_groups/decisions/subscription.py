@@ -1,4 +1,4 @@
-"""What a member reads: topics or a pattern with its group, or partitions of its own choice without."""
+"""Subscriptions: a member reads topics or a pattern with its group, or partitions that it assigns to itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from delta_log.model.names import check_topic_name
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """To topics, which need not exist yet, or to all whose whole name matches a pattern."""
+    """Subscription to topics, which need not exist yet, or to all whose whole name matches a pattern."""
 
     member_id: str
     topics: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe:
-    """From topics, a pattern or an assignment: it stays a member, and reads nothing."""
+    """End of a subscription or manual assignment: it stays a member, and reads nothing."""
 
     member_id: str
     generation: int | None = None
@@ -42,7 +42,7 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Read these, whoever else does. None at all is no assignment."""
+    """Manual assignment of partitions, whatever other members read. An empty one ends it."""
 
     member_id: str
     partitions: tuple[TopicPartition, ...]
@@ -63,7 +63,7 @@ def decide_subscribe(group: Group, command: Subscribe, cluster: Cluster, now_ms:
         return draft.decide(None)
     draft.put_member(now_is)
     held = draft.holding(member.member_id)
-    if held is not None:  # what it gives up itself, it is done with
+    if held is not None:  # a member is done with what it gives up itself
         wanted, back = subscribed_topics(draft, now_is), is_acknowledged(group, member.member_id, command.received)
         for partition in [each for each in (*held.assigned, *held.revoking) if each.topic not in wanted]:
             release(draft, member, partition, came_back=back)
@@ -106,13 +106,13 @@ def decide_assign(group: Group, command: Assign, cluster: Cluster, now_ms: int) 
 
 
 def read_subscription(group: Group, member_id: str, cluster: Cluster) -> tuple[str, ...]:
-    """The topics that it reads with the group, of a pattern those that it matches now."""
+    """Topics that a member reads with the group; for a pattern, those that match it now."""
     member = require_member(group, member_id)
     return tuple(sorted(cluster.matching(member.pattern))) if member.pattern is not None else member.topics or ()
 
 
 def read_assignment(group: Group, member_id: str) -> tuple[TopicPartition, ...]:
-    """What it may read now; not what it is to give up."""
+    """Partitions that a member may read now, without those it has to give up."""
     member, held = require_member(group, member_id), group.holdings.get(member_id)
     if held is not None:
         return tuple(in_order(held.assigned))

@@ -1,7 +1,7 @@
 """Offsets of groups that a transaction moves: decided when they are added, and again when it is committed. Pure.
 
-What was read may have become another's in between: then the second decision refuses, and with it the transaction. Of
-a group a transaction has one `Moved`, of which what was added later counts.
+A partition may have got another owner in between: then the second decision fails, and with it the transaction. A
+transaction has one `Moved` for each group, in which a later offset replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from consumer_groups.state.decision import Decision
 from consumer_groups.state.state import Group
 from delta_log.model.errors import InvalidRequest, UnknownTopic
 
-#: What an offset takes beside its texts, measured: as it is kept, and as it is told.
+#: Measured size of an offset beside its texts: as stored, and as reported.
 _ENTRY: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Offsets of one group: of a member, who must have read so far, or without one of a group in which nobody reads."""
+    """Offsets of one group: of a member that owns the partitions, or, without a member, of a group without readers."""
 
     group: str
     offsets: Mapping[TopicPartition, Commitment]
     member_id: str | None = None
     generation: int | None = None
-    #: of the topics that they were decided for
+    #: ids of the topics that the offsets were decided for
     topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict[TopicPartition, str])
 
     @property
@@ -43,7 +43,7 @@ class Moved:
         return sum(_ENTRY + len(at.topic) + len(each.metadata.encode()) for at, each in self.offsets.items())
 
     def join(self, before: Moved) -> Moved:
-        """Raises where two members of the group would be among them."""
+        """Add to earlier offsets; raises if they are of another member or generation."""
         if (before.member_id, before.generation) != (self.member_id, self.generation):
             why = "a transaction has offsets of one member of a group, in one generation"
             raise IllegalState(self.group, self.member_id or "nobody", why)
@@ -63,12 +63,12 @@ class Moved:
         return decide_commit(group, command, cluster, offsets, now_ms)
 
     def seen_in(self, cluster: Cluster) -> Moved:
-        """It is decided for these topics, and for no other of their names."""
+        """Bind the offsets to the current topic ids, so that later topics of the same names do not count."""
         found = {at: topic.topic_id for at in self.offsets if (topic := cluster.get(at.topic)) is not None}
         return replace(self, topic_ids=found)
 
     def decide_still(self, group: Group, cluster: Cluster, offsets: Offsets, now_ms: int) -> Decision[Any]:
-        """What was decided when it was added: a topic may be another since, of the same name, or the member gone."""
+        """Decide again at commit: meanwhile the topic may have been replaced by one of its name, or the member gone."""
         for at, topic_id in self.seen_in(cluster).topic_ids.items():
             if self.topic_ids.get(at, topic_id) != topic_id:
                 raise self._lost(group, at)
