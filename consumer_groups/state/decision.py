@@ -1,8 +1,8 @@
-"""What a decision is, and how it becomes true.
+"""Decisions, and how they are applied and undone.
 
-A decision changes nothing. Whoever makes one applies it at once, so that the next sees it; has its records written;
-and answers with its reply only when they, and all that were applied before them, are durable. If writing fails, what
-was applied is undone, the latest first, and none of those replies is given. Pure.
+A decision changes nothing by itself. Its maker applies it at once, so that the next decision sees it; has its records
+written; and sends its reply only when they, and all applied before them, are durable. If writing fails, what was
+applied is undone, the latest first, and none of those replies is sent. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from consumer_groups.model.records import Key, Record
 from consumer_groups.state.member_session import Heard, Note, Position, note
 from consumer_groups.state.state import Group, Groups, replay
 
-#: A member is given fewer answers than this has numbers, in one life.
+#: Bits for the number of an answer within one life of the process: never exhausted by one member.
 ANSWER_BITS: Final = 32
 
 Reply_co = TypeVar("Reply_co", covariant=True)
@@ -23,10 +23,10 @@ Reply_co = TypeVar("Reply_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[Reply_co]):
-    """`records` are to be durable before `reply` is given; `notes` are for memory.
+    """A decision. `records` must be durable before `reply` is given; `notes` change memory only.
 
-    `generation` is the group's when all is applied. `woken` are the members whose partitions change: a poll of theirs
-    that waits should look again.
+    `generation` is the group's after it is applied. `woken`: members whose partitions change, so that their waiting
+    polls check again.
     """
 
     group: str
@@ -38,7 +38,7 @@ class Decision(Generic[Reply_co]):
 
 
 def apply(groups: Groups, decision: Decision[object]) -> list[Record]:
-    """Make a decision true; answers what `undo` needs."""
+    """Apply a decision; returns what `undo` needs."""
     displaced = [replay(groups, record) for record in decision.records]
     if decision.notes and (group := groups.by_name.get(decision.group)) is not None:
         for said in decision.notes:
@@ -48,9 +48,9 @@ def apply(groups: Groups, decision: Decision[object]) -> list[Record]:
 
 
 def undo(groups: Groups, displaced: Sequence[Record], now_ms: int) -> None:
-    """Take back what could not be written: of several decisions the latest first.
+    """Take back what could not be written; of several decisions the latest first.
 
-    What memory knew of the partitions concerned is forgotten: they are read again from what is durable.
+    Positions in memory of the partitions concerned are forgotten: they are read again from the durable ones.
     """
     for record in reversed(displaced):
         replay(groups, record)
@@ -61,7 +61,7 @@ def undo(groups: Groups, displaced: Sequence[Record], now_ms: int) -> None:
 
 
 def begin(groups: Groups, now_ms: int, life: int) -> None:
-    """After loading. `life` is larger with each process that owns the groups: none numbers answers as another did."""
+    """Start after loading. `life` grows with each process that owns the groups, so that answer numbers never repeat."""
     refresh(groups, now_ms)
     for group in groups.by_name.values():
         for presence in group.presences.values():
@@ -69,19 +69,19 @@ def begin(groups: Groups, now_ms: int, life: int) -> None:
 
 
 def refresh(groups: Groups, now_ms: int) -> None:
-    """Give every member a fresh full session: nobody could be heard."""
+    """Give every member a fresh full session, as requests could not be received."""
     for name in groups.by_name:
         refresh_group(groups, name, now_ms)
 
 
 def refresh_group(groups: Groups, name: str, now_ms: int) -> None:
-    """The same for the members of one."""
+    """Give every member of one group a fresh full session."""
     if (group := groups.by_name.get(name)) is not None:
         _start_sessions(group, now_ms, anew=True)
 
 
 def record_liveness(groups: Groups, group: str, member_id: str, now_ms: int) -> None:
-    """Any request of a member says that it lives, one that is refused as well."""
+    """Extend a member's session: any request shows that it lives, even one that is refused."""
     found = groups.by_name.get(group)
     presence = None if found is None else found.presences.get(member_id)
     if found is not None and presence is not None and found.members[member_id].standing != "away":

@@ -1,7 +1,7 @@
-"""What a decision would make of a group, while it is being made.
+"""Draft of a group: its state as a decision in progress would leave it.
 
-Reads fall through to the group, writes stay here, and `decide` says which records make them true. It knows how a
-partition is given and taken; it must not know why.
+Reads fall through to the group, writes stay here, and `decide` turns them into records. It knows how a partition is
+given and taken; it must not know why.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_LETTER_TOPICS: Final = 10
 
 
 class Draft:
-    """Of one decision."""
+    """The draft of one decision."""
 
     def __init__(self, group: Group, cluster: Cluster, now_ms: int) -> None:
         self.group = group
@@ -66,7 +66,7 @@ class Draft:
         return self.group.presences.get(member_id, _NOBODY)
 
     def place(self, member_id: str, partition: TopicPartition) -> Position | None:
-        """None also where this decision gave it: nothing was delivered from it yet."""
+        """Position of a member; None also if this decision gave it the partition: nothing was delivered from it yet."""
         if partition in self._gained.get(member_id, ()):
             return None
         return self.presence(member_id).places.get(partition)
@@ -90,7 +90,7 @@ class Draft:
     # --- what is to be
 
     def put(self, record: Record) -> None:
-        """Offsets and positions; of all else the forms below."""
+        """Put a record: offsets and positions directly, all others through the methods below."""
         self._records[record.key] = record
 
     def drop(self, key: Key) -> None:
@@ -108,12 +108,12 @@ class Draft:
             self.empty_since_ms = self.now_ms
 
     def note_dead_letters(self, topic: str) -> None:
-        """The latest of these topics are remembered."""
+        """Remember a dead-letter topic; only the latest ones are kept."""
         if topic not in self.dead_letter_topics:
             self.dead_letter_topics = (*self.dead_letter_topics, topic)[-_MOST_LETTER_TOPICS:]
 
     def put_topics(self, topics: Mapping[str, TopicRecord]) -> None:
-        """The topics that the assignment knows from now on."""
+        """Set the topics of the assignment."""
         for name, record in self.topics.items():
             if name not in topics:
                 self.drop(record.key)
@@ -132,11 +132,11 @@ class Draft:
         return held
 
     def drop_holding(self, member_id: str) -> None:
-        """Its partitions must have been released."""
+        """Drop a holding whose partitions have been released."""
         self._holdings[member_id] = None
 
     def pass_holding(self, old: str, new: str) -> None:
-        """A successor takes the place of a static member, with its partitions but none of its past."""
+        """Pass the partitions of a static member to its successor, without positions or sessions."""
         held = self.hold(old)
         self._holdings[old] = None
         taken = dict.fromkeys([*held.assigned, *held.revoking], self.generation)
@@ -155,7 +155,7 @@ class Draft:
         self.hold(member_id).target = target
 
     def give(self, partition: TopicPartition) -> None:
-        """To whom it is meant for, if it is free."""
+        """Give a partition to its target owner if it is free."""
         member_id = self.wanted.get(partition)
         if member_id is not None and self.owner(partition) is None:
             self.hold(member_id).assigned[partition] = self.generation
@@ -163,12 +163,12 @@ class Draft:
             self._gained.setdefault(member_id, {})[partition] = None
 
     def give_freed(self) -> None:
-        """All that this decision took."""
+        """Give all partitions that this decision freed."""
         for partition in [each for each, owner in self._owners.items() if owner is None]:
             self.give(partition)
 
     def take(self, member_id: str, partition: TopicPartition) -> None:
-        """It is free now, and the member has nothing more to do with it."""
+        """Take a partition from a member: it is free now."""
         held = self.hold(member_id)
         held.assigned.pop(partition, None)
         held.revoking.pop(partition, None)
@@ -176,7 +176,7 @@ class Draft:
         self._gained.get(member_id, {}).pop(partition, None)
 
     def revoke(self, member_id: str, partitions: Iterable[TopicPartition], by_ms: int) -> None:
-        """They are to move when their owner is done with what it was given, at the latest at a time."""
+        """Revoke partitions: they move when their owner is done with what it was given, at the latest at `by_ms`."""
         held = self.hold(member_id)
         revoked = tuple(each for each in partitions if each in held.assigned)
         for each in revoked:
@@ -187,7 +187,7 @@ class Draft:
     # --- the decision
 
     def decide(self, reply: Reply) -> Decision[Reply]:
-        """All of it as records, without those that change nothing."""
+        """Turn the draft into a decision, without records that change nothing."""
         woken = {member_id for member_id in self._holdings if self._put_holding(member_id)}
         if self._records:
             self.put(

@@ -1,4 +1,4 @@
-"""What is true of a group after every step. For tests, and for whoever doubts."""
+"""Invariants of a group, true after every step. For tests and debugging."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from consumer_groups.state.state import Group, Groups, Holding
 
 
 def check_invariants(group: Group) -> None:
-    """AssertionError names the first law that is broken."""
+    """Raise AssertionError with the first law that is broken."""
     _check_owners(group)
     _check_targets(group)
     _check_members(group)
@@ -71,7 +71,7 @@ def _check_memory(group: Group) -> None:
 
 
 def _check_rebuilt(group: Group) -> None:
-    """State is what the latest records say, in whatever order they come."""
+    """Check that replaying the latest records, in any order, gives the same state."""
     for records in (list(group.table.values()), list(group.table.values())[::-1]):
         other = Groups(records).get(group.name)
         for what in ("table", "generation", "members", "statics", "holdings", "topics", "owners", "wanted"):

@@ -1,7 +1,7 @@
-"""What is known of a member in memory alone: when it was heard of, and how far it was given records.
+"""Session of a member, in memory only: its last requests, and how far it was given records.
 
-All of it may be lost at any time; then records are given again, never fewer. Changed by `note` (what a decision
-noted) and by `replay` (places come and go with the partitions). It must not know why a decision was made. Pure.
+All of it may be lost at any time; then records are delivered again, never skipped. It is changed by `note` (notes of a
+decision) and by `replay` (places come and go with the partitions). It must not know why a decision was made. Pure.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from consumer_groups.model.assignment import TopicPartition
 
 
 class Position(msgspec.Struct):
-    """How far a member was given one partition. What is None is not known, or was not given yet.
+    """Position of a member in one partition. None: not known, or nothing given yet.
 
-    topic_id   of which all this is true: a later topic of the name begins anew
-    position   where to read next
-    delivered  behind the last record that it was given since it owns the partition, or since it last sought there
-    settled    as `delivered`, when it last came back for more: it is done with what is before
-    before     as `position`, when it last came back for more
-    earlier    behind the last record that it was given before it last sought
-    doubtful   it may have been given records that this process does not know of
+    topic_id               the topic that all this belongs to: a later topic of the name starts over
+    position               where to read next
+    delivered              after the last record given since it owns the partition, or since its last seek there
+    acked                  `delivered` at its last poll: it is done with everything before
+    acked_position         `position` at its last poll
+    delivered_before_seek  after the last record given before its last seek
+    doubtful               it may have been given records that this process does not know of
     """
 
     topic_id: str = ""
@@ -36,50 +36,50 @@ class Position(msgspec.Struct):
     doubtful: bool = True
 
     def done(self, *, came_back: bool) -> tuple[int | None, bool]:
-        """Behind what the member is done with, and whether that was given to it since it last sought."""
+        """Offset after what the member is done with, and whether that was delivered since its last seek."""
         since = self.delivered if came_back else self.acked
         if since is None and came_back:
             return self.delivered_before_seek, False
         return since, True
 
     def leaves_open(self, committed: int) -> bool:
-        """Whether something that was delivered is not committed."""
+        """Return whether something that was delivered is not committed."""
         return self.doubtful or max(self.delivered or 0, self.delivered_before_seek or 0) > committed
 
 
 class Presence(msgspec.Struct):
-    """Times are None until somebody says when it is: what has just been loaded never expires."""
+    """Session state of a member. Times are None until the first request or `begin`: after loading nothing expires."""
 
     heard_at_ms: int | None = None
     polled_at_ms: int | None = None
     polling_until_ms: int | None = None
     keeps: bool = False
-    """Whether that it polls does not say that it is done with what it was given."""
+    """If true, a poll does not imply that it is done with what it was given."""
     committed_at_ms: int | None = None
     unsettled: bool = False
-    """Whether auto-commit may have something to commit."""
+    """True if auto-commit may have something to commit."""
     answer: int = 0
-    """The number of the last answer with records; numbers only rise, also over restarts."""
+    """Number of the last answer with records; numbers only rise, also over restarts."""
     came: int = 0
-    """That of the last that it said to have received."""
+    """Number of the last answer that it reported as received."""
     took_back: bool = False
-    """Whether the last answer was taken back, and none was given since."""
+    """True if the last answer was taken back, and none was given since."""
     turn: TopicPartition | None = None
-    """What was read last: the next poll begins behind it."""
+    """Partition read last: the next poll begins after it."""
     places: dict[TopicPartition, Position] = {}
     revoke_by_ms: dict[TopicPartition, int] = {}
     recalled: bool = False
-    """Whether an earlier process may have given it records: until it comes back for more, nobody knows which."""
+    """True if an earlier process may have given it records; which ones is unknown until its next poll."""
     tried: tuple[Tried, ...] = ()
-    """What it has in hand: what it was given and did not come back from."""
+    """Records in hand: given to it, and not followed by another poll."""
     in_hand: bool = False
-    """Whether it said so itself, of answers that an earlier process may have given."""
+    """True if it reported itself that it has records in hand; an earlier process may have given them."""
     bereft: dict[TopicPartition, None] = {}
-    """What was taken from it before it was done; until it comes back for more, it cannot commit what it was given."""
+    """Partitions taken from it before it was done; until its next poll it cannot commit what it was given."""
 
 
 class Tried(NamedTuple):
-    """Records that an answer held: everything from `first` to before `next_offset`; one alone, if it was a last try."""
+    """Records of an answer: everything from `first` to before `next_offset`; exactly one if it was a last try."""
 
     answer: int
     partition: TopicPartition
@@ -90,7 +90,7 @@ class Tried(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """It lives. `begins`: its time between two polls counts from here."""
+    """A sign of life. `begins`: max.poll.interval.ms counts from here."""
 
     member_id: str
     at_ms: int
@@ -98,10 +98,10 @@ class Heard(NamedTuple):
 
 
 class Polling(NamedTuple):
-    """It came back for more. `lost`: the last answer never reached it. `keeps`: it says itself what it is done with.
+    """A poll began. `lost`: the last answer never reached the member. `keeps`: it reports itself what it is done with.
 
-    So many numbers of answers are `left_out`. `done` is the last answer of which it has nothing in hand, if it says so;
-    `in_hand` whether there is a later one that it received.
+    `left_out`: answer numbers to skip. `done`: the last answer of which it has nothing in hand, if it reports that;
+    `in_hand`: it has received a later one.
     """
 
     member_id: str
@@ -131,14 +131,14 @@ class Delivered(NamedTuple):
 
 
 class PartitionAssigned(NamedTuple):
-    """It was given these just now, so nothing of them was delivered to it."""
+    """Partitions just given to a member: nothing of them was delivered to it yet."""
 
     member_id: str
     partitions: tuple[TopicPartition, ...]
 
 
 class Placed(NamedTuple):
-    """Where to read on, by topic id and offset. `sought` if it asked for that itself, `lost` as above."""
+    """New positions, as topic id and offset. `sought` if the member asked for them, `lost` as in `Polling`."""
 
     member_id: str
     positions: Mapping[TopicPartition, tuple[str, int]]
@@ -147,7 +147,7 @@ class Placed(NamedTuple):
 
 
 class PartitionLost(NamedTuple):
-    """This was taken from it while something that it was given was not committed."""
+    """A partition taken from a member while something delivered from it was not committed."""
 
     member_id: str
     partition: TopicPartition
@@ -165,7 +165,7 @@ class AutoCommitted(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """It has nothing in hand any more: it said so, or what it had is counted as tried in vain."""
+    """A member has nothing in hand any more: it reported so, or what it had is counted as a failed attempt."""
 
     member_id: str
 
@@ -176,7 +176,7 @@ Note = (
 
 
 def note(presence: Presence, said: Note) -> None:
-    """Remember one thing that a decision noted of a member."""
+    """Apply one note of a decision to a member's session."""
     _REMEMBER[type(said)](presence, said)
 
 
@@ -249,7 +249,7 @@ def _note_polling(presence: Presence, said: Polling) -> None:
 
 
 def _take_answer_back(presence: Presence) -> None:
-    if presence.came < presence.answer:  # else it is one without records that did not arrive
+    if presence.came < presence.answer:  # otherwise the lost answer had no records
         presence.tried = tuple(each for each in presence.tried if each.answer != presence.answer)
     for place in presence.places.values():
         if place.delivered != place.acked:

@@ -1,8 +1,8 @@
-"""The state of all groups: a table of the latest records, and what is looked up in it.
+"""State of all groups: a table of the latest records, and indexes on it.
 
-`replay` is the only thing that changes it, at a start and after a decision alike. It answers what it displaced:
-replaying that takes the change back. What is in memory only (`presence`) comes and goes with members and their
-partitions here, and is otherwise none of its business. Pure.
+Only `replay` changes it, at startup and after a decision alike. It returns the displaced record: replaying that takes
+the change back. What is in memory only (`presences`) is created and removed here with members and their partitions,
+and otherwise not touched. Pure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNTRIED: Final = Attempts()
 
 @dataclass(slots=True)
 class Holding:
-    """What a member is to own (`target`), owns, and has to give up; with each the generation in which it got it."""
+    """Partitions that a member is to own (`target`), owns, and has to give up; the latter two with their generation."""
 
     generation: int = 0
     target: frozenset[TopicPartition] = frozenset()
@@ -45,7 +45,7 @@ class Holding:
     revoking: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
 
     def epoch(self, partition: TopicPartition) -> int | None:
-        """The generation in which the member was given it; None if it has it not."""
+        """Generation in which the member was given the partition; None if it does not have it."""
         given = self.assigned.get(partition)
         return self.revoking.get(partition) if given is None else given
 
@@ -56,7 +56,7 @@ class Holding:
 
 
 class Group:
-    """One group. All but `presences` is what the records of `table` say."""
+    """State of a group. All but `presences` follows from the records of `table`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -78,17 +78,17 @@ class Group:
         #: by topic id and partition
         self.attempts: dict[tuple[str, int], Attempts] = {}
         self.presences: dict[str, Presence] = {}
-        #: See `weight`: how much it reads, and of which cluster that was found.
+        #: See `decision_weight`: number of partitions it reads, and the cluster in which they were counted.
         self.weight = 0
         self.weighed: object = None
 
     def committed(self, topic_id: str, partition: int) -> int | None:
-        """The next offset to read, as it was last committed."""
+        """Next offset to read, as last committed."""
         record = self.offsets.get(topic_id, {}).get(partition)
         return None if record is None else record.next_offset
 
     def skip(self, topic_id: str, partition: int, offset: int) -> None:
-        """It is not to be delivered."""
+        """Mark an offset as not to be delivered."""
         if not self.is_skipped(topic_id, partition, offset):
             insort(self.skips.setdefault((topic_id, partition), []), offset)
 
@@ -108,7 +108,7 @@ class Group:
         return skips[place] if place < len(skips) else None
 
     def attempts_at(self, topic_id: str, partition: int) -> Attempts:
-        """What was counted there; nothing, most of the time."""
+        """Failed attempts counted in a partition; mostly none."""
         return self.attempts.get((topic_id, partition), _UNTRIED)
 
     def past_skips(self, topic_id: str, partition: int, offset: int) -> int:
@@ -121,7 +121,7 @@ class Group:
 
 
 class Groups:
-    """All groups by name."""
+    """Groups by name."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.by_name: dict[str, Group] = {}
@@ -129,16 +129,16 @@ class Groups:
             replay(self, record)
 
     def get(self, name: str) -> Group:
-        """The group; an empty one, not among the others yet, if there is none."""
+        """Return the group; an empty one, not yet added, if there is none."""
         return self.by_name.get(name) or Group(name)
 
     def records(self) -> list[Record]:
-        """Everything that a table has to keep."""
+        """Return all records that the tables have to keep."""
         return [record for group in self.by_name.values() for record in group.table.values()]
 
 
 def replay(groups: Groups, record: Record) -> Record:
-    """Make one record part of the state; answers the record that would undo it."""
+    """Make one record part of the state; returns the record that would undo it."""
     key = record.key
     group = groups.by_name.get(record.group)
     if group is None:
@@ -224,7 +224,7 @@ def _forget_offset(group: Group, record: OffsetRecord) -> None:
 
 
 def _unname(group: Group, member_id: str) -> None:
-    """A static member's successor may have its name already."""
+    """Remove a member's static name, unless its successor has it already."""
     known = group.members.get(member_id)
     name = None if known is None else known.options.group_instance_id
     if name is not None and group.statics.get(name) == member_id:
@@ -273,7 +273,7 @@ def _flat(owned: Owned) -> dict[TopicPartition, int]:
 
 
 def assignment_record(group: str, member_id: str, holding: Holding) -> AssignmentRecord:
-    """How a holding is kept: in an order of its own, so that equal ones are kept equally."""
+    """Record of a holding, sorted, so that equal holdings give equal records."""
     numbers: Partitions = {}
     for topic, partition in holding.target:
         numbers.setdefault(topic, []).append(partition)
