@@ -1,4 +1,4 @@
-"""The groups of a log, for one event loop: who reads what, and how far they are.
+"""The groups of a log, for one event loop: members, assignments and offsets.
 
     coordinator = await Coordinator.open(log, wall_clock_ms, new_id)
     await coordinator.join("billing", Join("one", options))
@@ -6,9 +6,9 @@
     polled = await coordinator.poll("billing", Poll("one", until_ms), Room(500, 1 << 20))
     await coordinator.commit("billing", Commit("one"))
 
-Each call decides by the pure modules and answers when what it decided is durable. Errors are those of the decisions
-and of the log; after either the state is what is durable. It must not know HTTP. As it is all that can be done with
-groups, it is long.
+Each call decides by the pure modules and returns when the decision is durable. Errors are those of the decisions and
+of the log; after either, the state is what is durable. It must not know HTTP. It is long, as it has every operation
+on groups.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from delta_log.keyed import Decide
 
 _THREADS: Final = 4
 _CLOSING_S: Final = 5.0
-#: So many groups are looked at before others have their turn.
+#: Groups read before the loop yields to other tasks.
 _AT_ONCE: Final = 50
 
 T = TypeVar("T")
@@ -80,14 +80,14 @@ Offsets = Mapping[TopicPartition, OffsetRecord]
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[Reply_co]):
-    """`generation` is what a member is to be told with it."""
+    """A reply, with the `generation` to send to the member."""
 
     reply: Reply_co
     generation: int
 
 
 class Coordinator:
-    """All groups of a log that this process owns."""
+    """Coordinator of every group of a log that this process owns."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Coordinator:
         custom_assignors: Collection[str] = (),
         retention_ms: int = OFFSETS_RETENTION_MS,
     ) -> Self:
-        """All groups as they were left; each member has a fresh session."""
+        """Load all groups as they were left; each member gets a fresh session."""
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lakelog-groups")
         try:
             ledger, groups = await asyncio.get_running_loop().run_in_executor(threads, _load, log)
@@ -151,22 +151,22 @@ class Coordinator:
 
     @property
     def now_ms(self) -> int:
-        """What `until_ms` counts from."""
+        """Current time on the clock that `until_ms` refers to."""
         return self._clock_ms()
 
     # --- members
 
     def heard(self, group: str, member_id: str) -> None:
-        """A request of a member came, whatever it asks for and whatever becomes of it: it lives."""
+        """Extend a member's session: any request, whatever its outcome, shows that it lives."""
         self._durable.record_liveness(group, member_id)
 
     def peek(self, group: str, member_id: str) -> Options | None:
-        """What a member was told when it was created, perhaps not durably yet; None where there is none."""
+        """Options of a member, perhaps not durable yet; None if there is no such member."""
         member = self._durable.groups.get(group).members.get(member_id)
         return None if member is None else member.options
 
     async def check(self, group: str, member_id: str, generation: int | None = None) -> Answer[None]:
-        """Refuse whoever is no member, or its past."""
+        """Refuse an unknown member or an old generation."""
 
         def look(known: Group) -> None:
             require_member(known, member_id, generation)
@@ -181,7 +181,7 @@ class Coordinator:
         )
 
     def new_member_id(self) -> str:
-        """For one that asks for no name."""
+        """Return a new id, for a member that asks for no name."""
         return self._new_id()
 
     async def leave(self, group: str, command: Leave) -> Answer[None]:
@@ -221,14 +221,14 @@ class Coordinator:
     # --- records and offsets
 
     async def poll(self, group: str, command: Poll, room: Lender, ends: Iterable[End] = ()) -> Polled:
-        """As soon as there is enough; without any record at `until_ms`, when one of `ends` is done, or when we close.
+        """Return records once there are enough; none at `until_ms`, when one of `ends` is done, or on closing.
 
-        Of what is given `room` stays lent.
+        If records are returned, `room` stays taken.
         """
         return await self._polls.poll(group, command, room, ends)
 
     def answer_lost(self, group: str, member_id: str, answer: int) -> None:
-        """The client went away before it had all of an answer to its poll."""
+        """Take an answer back whose client disconnected before it had all of it."""
         self._polls.lose(group, member_id, answer)
 
     async def commit(self, group: str, command: Commit) -> Answer[dict[TopicPartition, int]]:
@@ -243,7 +243,7 @@ class Coordinator:
         return answer
 
     async def give_up(self, group: str, command: GiveUp) -> Answer[tuple[GivenUp, ...]]:
-        """Make records dead letters, and pass them: all of them, or none. What was given up before stays as it is."""
+        """Dead-letter records and skip them, all or none. Records given up before stay as they are."""
         decision = await self._tending.letters.give_up(group, command)
         return Answer(decision.reply, decision.generation)
 
@@ -258,7 +258,7 @@ class Coordinator:
         )
 
     async def check_moved(self, moved: Moved) -> Moved:
-        """As a transaction may commit it; refused where it could not now."""
+        """Return the offsets bound to the current topics; refused if they could not be committed now."""
 
         def look(known: Group) -> Moved:
             self._moving(moved.decide)(known)
@@ -269,7 +269,7 @@ class Coordinator:
     async def commit_with(
         self, moved: Sequence[Moved], appends: Sequence[Prepared], last_word: Decide
     ) -> Sequence[Appended]:
-        """Offsets, each of another group, and the records of a transaction: all of it is stored, or nothing."""
+        """Store the records and offsets of a transaction, each `Moved` of another group, all or nothing."""
         asked = [Asked(each.group, self._moving(each.decide_still), each.member_id) for each in moved]
         return (await self._durable.do_beside(asked, appends, last_word))[1]
 
@@ -285,7 +285,7 @@ class Coordinator:
         return [each async for each in self._each(names, admin.summarize_group)]
 
     async def statistics(self, most_groups: int, most_partitions: int) -> GroupStatistics:
-        """What is counted, and the first groups by name: so many, with the progress of so many partitions."""
+        """Counters, and samples of the first groups by name, with progress of at most `most_partitions`."""
         names = sorted(self._durable.groups.by_name)
         left = most_partitions
 
@@ -316,7 +316,7 @@ class Coordinator:
     async def reset(
         self, group: str, wanted: Mapping[TopicPartition, Target], *, dry_run: bool = False
     ) -> Answer[dict[TopicPartition, Reset]]:
-        """Where a time is wanted, `Found` says what it was found to be."""
+        """Reset offsets. To reset to a time, the caller looks it up and passes `Found`."""
 
         def decide(known: Group) -> Decision[dict[TopicPartition, Reset]]:
             return admin.decide_reset(known, wanted, self._tending.cluster, self._offsets, self._clock_ms())
@@ -334,18 +334,18 @@ class Coordinator:
     # --- topics
 
     async def topics_changed(self) -> None:
-        """To be called when a topic came, went or grew: groups take it up before this returns, else soon."""
+        """To be called when a topic came, went or grew: groups adapt before this returns, or on failure soon after."""
         await self._tending.topics_changed()
 
     async def close(self) -> bool:
-        """End all polls as if their time was over; False if something is not known to be durable in a few seconds."""
+        """End all polls as at their deadline; False if something is not known to be durable after a few seconds."""
         self._polls.close()
         await self._deadlines.close()
         done = await self._durable.close(_CLOSING_S)
         self._threads.shutdown(wait=False)
         return done
 
-    # --- what decisions tell
+    # --- callbacks of durable decisions
 
     def applied(self, decision: Decision[Any]) -> None:
         if decision.records or decision.notes:
@@ -368,7 +368,7 @@ class Coordinator:
     async def _do_for(
         self, group: str, command: Cmd, decide: Callable[[Group, Cmd, Cluster, int], Decision[T]], large: Large
     ) -> Answer[T]:
-        """What a member asks for: it was heard of, also where that is refused."""
+        """Run a member's command; it counts as a sign of life even if it is refused."""
         return await self._do(
             group,
             lambda known: decide(known, command, self._tending.cluster, self._clock_ms()),
@@ -383,20 +383,20 @@ class Coordinator:
         decide: Callable[[Group, Cmd, Cluster, LogOffsets, int], Decision[T]],
         large: Large,
     ) -> Answer[T]:
-        """The same of offsets."""
+        """Run a member's command whose decision needs the offsets of the log."""
         return await self._do_for(
             group, command, lambda known, asked, cluster, now: decide(known, asked, cluster, self._offsets, now), large
         )
 
     async def _look(self, group: str, read: Callable[[Group], T], large: Large | None = None) -> Answer[T]:
-        """What is durable: it waits as a decision does."""
+        """Read durable state: it waits as a decision does."""
         return await self._do(group, lambda known: Decision(known.name, read(known), known.generation), large=large)
 
     def _is_large(self, known: Group) -> bool:
         return is_large(known, self._tending.cluster)
 
     async def _each(self, names: Sequence[str], look: Callable[[Group], T]) -> AsyncGenerator[T]:
-        """Of those that are still there. What a caller does between two of them delays everybody."""
+        """Read groups that still exist, one by one. A caller's work between two of them delays the whole loop."""
         for number, name in enumerate(names):
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)

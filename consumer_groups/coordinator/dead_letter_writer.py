@@ -1,7 +1,7 @@
-"""Stores dead letters: the copies of records, and that the group passes them, are one unit of the journal.
+"""Stores dead letters: the copies of records and the marks by which the group skips them are one unit of the journal.
 
-So none is copied and still delivered, and none is passed without its copy, whenever the process dies. It knows how a
-record is read and a letter prepared; it must not know which records are given up, or why.
+So whenever the process dies, none is copied and still delivered, and none is skipped without its copy. It knows how to
+read a record and prepare a letter; it must not know which records are given up, or why.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from delta_log.model.errors import (
 
 T = TypeVar("T")
 _ANY_SIZE: Final = 1
-#: So often it is tried whether there is a topic for a letter by now.
+#: Interval of retries while no topic can take a letter.
 _AGAIN_MS: Final = 10_000
 _log: Final = logging.getLogger("lakelog")
 
 
 class Topics(Protocol):
-    """The topics as groups know them."""
+    """Topics as groups know them."""
 
     @property
     def cluster(self) -> Cluster: ...
@@ -53,7 +53,7 @@ class Topics(Protocol):
 
 
 class Filled(NamedTuple):
-    """Letters of these records, in their order, for one topic."""
+    """Prepared letters of records, in order, for one topic."""
 
     topic: str
     spots: Sequence[Spot]
@@ -61,7 +61,7 @@ class Filled(NamedTuple):
 
 
 class _Tried(NamedTuple):
-    """What a topic takes, and what it does not, with the reason of the last."""
+    """Letters that a topic takes, and those it refuses, with the reason of the last refusal."""
 
     filled: Sequence[Filled]
     refused: Mapping[Spot, Letter]
@@ -70,14 +70,14 @@ class _Tried(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """`letter` is where the copy lies; None where it was copied before, or there was nothing left to copy."""
+    """A record given up. `letter`: position of its copy; None if it was copied before, or nothing was left to copy."""
 
     spot: Spot
     letter: Spot | None
 
 
 class DeadLetterWriter:
-    """Of all groups of a process."""
+    """Dead-letter writer for all groups of a process."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class DeadLetterWriter:
         self._offsets = offsets
         self._clock_ms = clock_ms
         self._threads = threads
-        #: when to try again what no topic could take
+        #: when to retry letters that no topic could take
         self._again_ms: dict[tuple[str, Spot], int] = {}
 
     async def give_up(self, group: str, command: GiveUp) -> Decision[tuple[GivenUp, ...]]:
-        """Durable when it returns: all of them, or none. What was given up before stays as it is."""
+        """Give up records, durably, all or none. Records given up before stay as they are."""
         while True:
             looked = await self._durable.do(
                 group, lambda known: self._look(known, command), member_id=command.member_id
@@ -112,9 +112,9 @@ class DeadLetterWriter:
     async def give_up_spoiled(
         self, group: str, member_id: str, spoiled: tuple[PoisonRecord, ...]
     ) -> frozenset[TopicPartition]:
-        """What a poll found to be delivered too often. Whoever reads it meanwhile sees to it instead.
+        """Give up records that a poll found to be delivered too often; if the partition moved, its new owner does so.
 
-        Answers where that has to wait: no topic can take the letter as things are, and without one nothing is passed.
+        Returns the partitions that have to wait: no topic can take the letter now, and without one nothing is skipped.
         """
         waits: set[TopicPartition] = set()
         for each in spoiled:
@@ -173,7 +173,7 @@ class DeadLetterWriter:
         return decide_giving_up(known, command, planned, cluster, self._offsets, now_ms, filled=filled)
 
     def _read_letters(self, group: str, planned: Open, reasons: Mapping[Spot, str]) -> dict[Spot, Letter]:
-        """Without what is compacted away. Run in a thread."""
+        """Read the records to copy, without those compacted away. Run in a thread."""
         letters: dict[Spot, Letter] = {}
         for (topic_id, spot), attempts in planned.attempts.items():
             (topic, number), offset = spot
@@ -183,7 +183,7 @@ class DeadLetterWriter:
                 least, most = error.log_start_offset, error.end_offset - 1
                 raise NotOpen(group, topic, number, offset, least, most) from error
             if self._log.describe_topic(topic).id != topic_id:
-                continue  # the decision finds that, too
+                continue  # the decision detects that, too
             for record in fetched.records():
                 if record.offset == offset:
                     origin, reason = Origin(number, offset), reasons[spot]
@@ -193,7 +193,7 @@ class DeadLetterWriter:
         return letters
 
     async def _prepare(self, topics: Sequence[str], letters: Mapping[Spot, Letter], group: str) -> list[Filled]:
-        """For each topic what goes there: what one cannot take is for the next; raises where none can."""
+        """Prepare letters by topic: those that one cannot take go to the next; raises if none can."""
         filled: list[Filled] = []
         why: LakelogError | None = None
         for topic in topics:
@@ -205,9 +205,9 @@ class DeadLetterWriter:
         return filled
 
     async def _prepare_for(self, to: str, letters: Mapping[Spot, Letter], group: str) -> _Tried:
-        """In a topic that is made where there is none. What is too large for it goes without its content.
+        """Prepare letters for a topic, created if missing. A letter that is too large is stored without its value.
 
-        What lies there itself is a dead letter already.
+        Records of the topic itself are left out: they are dead letters already.
         """
         left = {spot: letter for spot, letter in letters.items() if spot.partition.topic != to}
         refused: dict[Spot, Letter] = {}
@@ -233,10 +233,10 @@ class DeadLetterWriter:
         return _Tried([], refused, why)
 
     async def _make_topic(self, to: str, of: str) -> None:
-        """As many partitions as the topic has whose letters come first."""
+        """Create the topic with as many partitions as the topic of the first letter."""
         try:
             await self._run(lambda: self._create(to, of))
-        except TopicExists as error:  # somebody else may make it at the same time
+        except TopicExists as error:  # it may have been created at the same time
             if error.existing != to:
                 raise
         await self._topics.topics_changed()
@@ -254,6 +254,6 @@ class DeadLetterWriter:
 
 
 def _as_record(spot: Spot, letter: Letter, group: str, partitions: int) -> Record:
-    """Letters of a partition go to the one of its number, as far as there are so many."""
+    """Record of a letter, in the partition of the same number, modulo the number of partitions."""
     headers = tuple(letter.all_headers(spot.partition.topic, group))
     return Record(letter.value, letter.key, headers=headers, partition=letter.origin.partition % partitions)

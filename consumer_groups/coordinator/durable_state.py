@@ -1,12 +1,11 @@
-"""Makes decisions true: applied at once, so that the next is made upon them, answered when they are durable.
+"""Makes decisions durable: applied at once, so that the next builds on them, answered when they are on disk.
 
-Nobody waits for anybody else's sync: whatever is decided while one is under way goes into the next, of all groups and
-members together. The price is that a failed write takes with it what was decided since. The ledger sees to that: of
-what was queued up behind a failure nothing is stored. Here all of it is taken back, the latest first, and only then is
-anything decided again. Where it was no failure but a refusal, of a unit that had its last word against it, whatever
-rested on that is decided anew, and nobody hears of it.
+No decision waits for a sync in progress: decisions made meanwhile, of all groups and members, share the next one. The
+price: a failed write also fails what was decided since. The ledger stores nothing of what was queued behind a failure.
+Here all of it is taken back, the latest first, and only then is anything decided again. If a unit was refused at
+commit (`last_word`) rather than failed, the decisions that built on it are made again, invisibly to their callers.
 
-A large decision is made and applied aside, in a thread; nothing else is decided of its group meanwhile (`aside`).
+A large decision is made and applied in a thread; meanwhile nothing else is decided for its group (`large_decisions`).
 
 It is used by one event loop. It knows decisions and the ledger; it must not know what is decided.
 """
@@ -32,14 +31,14 @@ from delta_log.keyed import Decide, EncodedRows
 from delta_log.model.errors import Closed, InvalidRequest, PredecessorFailed, TopicClosed
 
 T = TypeVar("T")
-#: Whether a decision of a group looks at so much that it is made aside.
+#: Tells whether a decision about a group is so large that it is made in a thread.
 Large = Callable[[Group], bool]
-#: A disk that lets nothing end for so long has kept members from being answered, and so from asking again.
+#: After this long without a finished write, members could not be answered, and so could not send further requests.
 STUCK_S: Final = 3.0
 
 
 class Listener(Protocol):
-    """Is told what was applied, and that what could not be written was taken back."""
+    """Callbacks: a decision was applied; decisions that could not be written were taken back."""
 
     def applied(self, decision: Decision[Any], /) -> None: ...
     def taken_back(self) -> None: ...
@@ -47,7 +46,7 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be decided of one group, among others. `member_id`: who asks, and so lives."""
+    """A decision to make for one of several groups. `member_id`: the member that asks, and so lives."""
 
     group: str
     decide: Callable[[Group], Decision[Any]]
@@ -56,7 +55,7 @@ class Asked:
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """Records on their way to the disk. `outcome` is settled when they are there, or were taken back."""
+    """Records being written. `outcome` is settled when they are durable, or were taken back."""
 
     number: int
     group: str
@@ -68,7 +67,7 @@ class Change:
 
 
 class DurableGroups:
-    """All groups, as decisions see them."""
+    """State of the groups, as decisions see it, with what is being written."""
 
     def __init__(self, groups: Groups, ledger: Ledger, clock_ms: Callable[[], int], listener: Listener) -> None:
         self.groups = groups
@@ -87,7 +86,7 @@ class DurableGroups:
 
     @property
     def stuck(self) -> bool:
-        """Whether the disk does not let anything end."""
+        """True if writes are in progress and none has finished for `STUCK_S`."""
         return self._under_way > 0 and time.monotonic() - self._moved_s > STUCK_S
 
     async def do(
@@ -98,22 +97,22 @@ class DurableGroups:
         member_id: str | None = None,
         large: Large | None = None,
     ) -> Decision[T]:
-        """Decide, apply, write; returns when it and all that it rests on is durable.
+        """Decide, apply, write; returns when the decision and all that it builds on is durable.
 
-        A refusal waits, too: what it rests on may fail. Whoever stops waiting changes nothing. Where it is `large`, it
-        is made in a thread.
+        A refusal waits, too, as what it builds on may fail. Cancelling the wait changes nothing. A `large` decision is
+        made in a thread.
         """
         return await self._until_it_stands((group,), lambda: self._do_once(group, decide, member_id, large))
 
     async def read(self, group: str, look: Callable[[Group], T], large: Large) -> T:
-        """What is known now, durable or not."""
+        """Read the current state, durable or not."""
         known = await self.free(group)
         if not large(known):
             return look(known)
         return await asyncio.shield(self._aside.start((group,), self._aside.run(lambda: look(known))))
 
     async def free(self, group: str) -> Group:
-        """The group, when nothing is decided of it aside."""
+        """Return the group once no large decision of it is in progress."""
         while (over := self._aside.hindrance((group,))) is not None:
             await asyncio.shield(over)
         return self.groups.get(group)
@@ -122,16 +121,16 @@ class DurableGroups:
         return self._aside.is_busy(group)
 
     def when_free(self, group: str, act: Callable[[], object]) -> None:
-        """Now, or as soon as what is decided of it aside is applied."""
+        """Call `act` now, or once the large decision in progress is applied."""
         self._aside.when_free(group, act)
 
     def record_liveness(self, group: str, member_id: str) -> None:
-        """A member lives."""
+        """Extend a member's session."""
         now_ms = self._clock_ms()
         self.when_free(group, lambda: record_liveness(self.groups, group, member_id, now_ms))
 
     def refresh(self) -> None:
-        """Nobody could be heard: every member has a fresh full session."""
+        """Give every member a fresh full session, as requests could not be received."""
         now_ms = self._clock_ms()
         for name in list(self.groups.by_name):
             self.when_free(name, lambda name=name: refresh_group(self.groups, name, now_ms))
@@ -139,9 +138,9 @@ class DurableGroups:
     async def do_beside(
         self, asked: Sequence[Asked], appends: Sequence[Prepared], last_word: Decide | None = None
     ) -> tuple[list[Decision[Any]], tuple[Appended, ...]]:
-        """Decisions, one for each of some groups, and records for topics as one unit: all of it is stored, or nothing.
+        """Store decisions, one for each group, and records for topics as one unit, all or nothing.
 
-        The first refusal refuses all. `last_word` is asked in the unit's turn at the journal: see `delta_log.keyed`.
+        The first refusal refuses all. `last_word` is called in the unit's turn at the journal: see `delta_log.keyed`.
         """
         if not asked:
             raise ValueError("a unit of this line needs a decision, which is taken back with it")
@@ -149,7 +148,7 @@ class DurableGroups:
         return await self._until_it_stands(groups, lambda: self._do_beside_once(asked, appends, last_word))
 
     async def _until_it_stands(self, groups: Sequence[str], do: Callable[[], Awaitable[T]]) -> T:
-        """Each turn but the last rests on one that was refused; as many of these there are, so many turns."""
+        """Repeat while the decision builds on a unit that was refused; there is one turn for each of these."""
         while True:
             while (over := self._mended or self._aside.hindrance(groups)) is not None:
                 await asyncio.shield(over)
@@ -187,7 +186,7 @@ class DurableGroups:
         return decisions, await stored
 
     async def _decide(self, group: str, decide: Callable[[Group], Decision[T]], member_id: str | None) -> Decision[T]:
-        """It waits for nothing, but for a refusal: what that rests on may fail."""
+        """Decide at once; only a refusal waits, as what it builds on may fail."""
         try:
             return decide(self.groups.get(group))
         except LakelogError:
@@ -216,7 +215,7 @@ class DurableGroups:
     async def _decide_aside(
         self, known: Group, decide: Callable[[Group], Decision[T]]
     ) -> tuple[Decision[T] | LakelogError, Change | None]:
-        """A decision, applied, and its change; or what is said without one, and the change that this rests on.
+        """Make and apply a decision in a thread; returns it with its change, or a refusal with the change it builds on.
 
         Its rows are queued up before it is applied, as they may be refused.
         """
@@ -244,15 +243,15 @@ class DurableGroups:
         return decision, change
 
     def note(self, decision: Decision[Any]) -> None:
-        """Apply a decision without records: one that rests on nothing that is not durable, or whose loss is no harm.
+        """Apply a decision without records, one that builds on durable state only, or whose loss does no harm.
 
-        Its group is free.
+        No large decision of its group may be in progress.
         """
         apply(self.groups, decision)
         self._listener.applied(decision)
 
     async def close(self, timeout_s: float) -> bool:
-        """Wait for what is under way; False if the time is over first."""
+        """Wait for what is in progress; False on timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 while waiting := [*self._aside.over(), *(change.outcome for change in self._last.values())]:
@@ -274,7 +273,7 @@ class DurableGroups:
         return stored
 
     def _put_under_way(self, decision: Decision[Any], stored: asyncio.Future[Any], *, large: bool = False) -> Change:
-        """Its rows are queued up, and it is about to be applied."""
+        """Register a change whose rows are queued up, and which is about to be applied."""
         self._number += 1
         outcome = asyncio.get_running_loop().create_future()
         change = self._last[decision.group] = Change(self._number, decision.group, [], outcome, large)
@@ -285,7 +284,7 @@ class DurableGroups:
         return change
 
     def _settle(self, change: Change, stored: asyncio.Future[Any]) -> None:
-        """After a failure all that is under way is waited for: some of it may have been queued up before."""
+        """Settle a change. After a failure, all changes in progress end first: some may have been queued before it."""
         self.was_stuck |= self.stuck
         self._under_way -= 1
         self._moved_s = time.monotonic()
@@ -297,7 +296,7 @@ class DurableGroups:
         else:
             if self._last.get(change.group) is change:
                 del self._last[change.group]
-            if change.large:  # what it would take to undo it takes its time to be freed
+            if change.large:  # freeing its undo records takes time
                 self._aside.forget(change.displaced)
             change.outcome.set_result(None)
         self._mend_when_idle()
@@ -326,7 +325,7 @@ class DurableGroups:
         self._last.clear()
         for change in reversed(failed):
             change.outcome.set_exception(change.error or Closed())
-            change.outcome.exception()  # nobody may be waiting any more
+            change.outcome.exception()  # marks it as retrieved: there may be no waiter left
         mended, self._mended = self._mended, None
         if mended is not None:
             mended.set_result(None)
@@ -334,7 +333,7 @@ class DurableGroups:
 
 
 async def _stands(change: Change | None) -> None:
-    """What others had decided before is durable."""
+    """Wait until an earlier change is durable."""
     if change is not None:
         try:
             await asyncio.shield(change.outcome)

@@ -1,7 +1,7 @@
-"""What time and topics bring to all groups: expiry, retention, topics that came, went or grew.
+"""Maintenance of all groups: expiry, retention, topics that came, went or grew.
 
-It knows when something is due and has it decided; whatever cannot be done now is tried again. It must not know what a
-member asks for.
+It knows when something is due and triggers the decision; what cannot be done now is retried. It must not know the
+requests of members.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from delta_log import LakelogError, Log
 
 _log = logging.getLogger("lakelog")
 _RETENTION_EVERY_MS: Final = 600_000
-#: The clock of the wall that moves so much more than time was set.
+#: A wall clock that drifts this far from the monotonic clock was set.
 _CLOCK_SET_MS: Final = 1000
-#: So often it is tried whether a topic that could not be opened can be.
+#: Interval of retries for topics that could not be opened.
 _LOOK_AGAIN_MS: Final = 10_000
 
 
 class GroupMaintenance:
-    """Of all groups of a coordinator. `cluster` is the topics as they were listed last."""
+    """Maintenance of a coordinator's groups. `cluster`: the topics as last listed."""
 
     def __init__(
         self,
@@ -60,20 +60,20 @@ class GroupMaintenance:
         give_up = self.letters.give_up_spoiled
         self.polls = Polls(durable, log, offsets, lambda: self.cluster, clock_ms, threads, give_up)
         self.deadlines = Deadlines(durable.groups, durable.is_busy, clock_ms, self.tick)
-        #: Not every group knows of the topics as they are.
+        #: True while some group has not adapted to the current topics.
         self.stale = False
         self._refreshing = asyncio.Lock()
         self._look_due_ms = self._retention_due_ms = 0
         self._ahead_ms = clock_ms() - time.monotonic() * 1000
 
     async def topics_changed(self) -> None:
-        async with self._refreshing:  # a list that was begun before another is never applied behind it
+        async with self._refreshing:  # an older list is never applied after a newer one
             closed = self._offsets.closed
             try:
                 self.cluster, self._offsets.closed = await asyncio.get_running_loop().run_in_executor(
                     self._threads, load_cluster, self._log, self.cluster.topics, self._custom
                 )
-            except (LakelogError, RuntimeError) as error:  # the latter once we are closed
+            except (LakelogError, RuntimeError) as error:  # RuntimeError: the threads are shut down
                 _log.warning("the topics could not be listed for the groups: %s", error)
                 self.stale = True
             else:
@@ -88,16 +88,16 @@ class GroupMaintenance:
             self.deadlines.again()
 
     async def run_retention(self) -> None:
-        """Forget what nobody has used for days."""
+        """Expire offsets and groups unused for the retention time."""
         await self._do_all(
             list(self._durable.groups.by_name),
             lambda known: decide_retention(known, self.cluster, self._clock_ms(), self._retention_ms),
         )
 
     async def tick(self, held_up: bool = False) -> bool:  # noqa: FBT001, FBT002 - the timer's
-        """What time brings; the timer calls it. Whoever could not be heard, as we were held up, has time again.
+        """Do what is due; called by the timer. Members get fresh sessions if the process was `held_up`.
 
-        While the disk lets nothing end nobody is answered, so nobody can be expected to go on.
+        While the disk is stuck, no member is answered, so none can be expected to send requests, and nothing expires.
         """
         if self._durable.stuck:
             return False
@@ -119,17 +119,17 @@ class GroupMaintenance:
         return is_large(known, self.cluster)
 
     def _clock_was_set(self) -> bool:
-        """Nobody was silent for the hour that somebody set the clock forward."""
+        """Return whether the wall clock was set: such a jump must not expire sessions."""
         before, self._ahead_ms = self._ahead_ms, self._clock_ms() - time.monotonic() * 1000
         return abs(self._ahead_ms - before) > _CLOCK_SET_MS
 
     def _decide_expiry(self, known: Group) -> Decision[tuple[str, ...]]:
-        if self._durable.stuck or self._durable.was_stuck:  # meanwhile: the next tick begins their sessions anew
+        if self._durable.stuck or self._durable.was_stuck:  # meanwhile: the next tick gives them fresh sessions
             return Decision(known.name, (), known.generation)
         return decide_expiry(known, self.cluster, self._clock_ms())
 
     async def _do_all(self, groups: Collection[str], decide: Callable[[Group], Decision[Any]]) -> bool:
-        """For each group by itself; what cannot be stored now is decided again when it is due again."""
+        """Decide for each group separately; what cannot be stored now is decided again when it is due again."""
         outcomes = await asyncio.gather(
             *(self._durable.do(each, decide, large=self._is_large) for each in groups), return_exceptions=True
         )

@@ -1,8 +1,8 @@
-"""What is done aside: in a thread, as it would keep the loop for long, while the loop goes on with all other groups.
+"""Large decisions, made in a thread, as they would block the loop, which goes on with all other groups.
 
-Until it ends its groups are busy: nothing else is decided of them or noted, so nothing rests on what is half done. As
-one thread at a time runs Python, the others are asked to let go of the interpreter ten times as often meanwhile. It
-knows threads and names of groups; it must not know what is decided.
+Until one ends, its groups are busy: nothing else is decided or noted for them, so nothing builds on unfinished work.
+As one thread at a time runs Python, the GIL switch interval is a tenth meanwhile. It knows threads and names of
+groups; it must not know what is decided.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _THREADS: Final = 2
 
 @dataclass(slots=True)
 class Busy:
-    """`behind` is what is done at the end, before anything else is decided of the group."""
+    """A busy group. `behind`: calls to make when it ends, before anything else is decided for the group."""
 
     over: asyncio.Future[None]
     behind: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
 
 
 class Aside:
-    """Of one loop. `freed` is called whenever work has ended."""
+    """Runs large decisions of one loop. `freed` is called whenever one has ended."""
 
     def __init__(self, freed: Callable[[], None]) -> None:
         self._freed = freed
@@ -45,13 +45,13 @@ class Aside:
         return group in self._busy
 
     def hindrance(self, groups: Iterable[str]) -> asyncio.Future[None] | None:
-        """What ends when one of these is free that is not."""
+        """Return a future that ends with the work of one of these groups; None if all are free."""
         if not self._busy:  # nearly always
             return None
         return next((self._busy[each].over for each in groups if each in self._busy), None)
 
     def when_free(self, group: str, act: Callable[[], object]) -> None:
-        """Now, or as soon as its work has ended."""
+        """Call `act` now, or when the work of the group has ended."""
         busy = self._busy.get(group)
         if busy is None:
             act()
@@ -59,7 +59,7 @@ class Aside:
             busy.behind.append(act)
 
     def start(self, groups: Iterable[str], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Work for groups that are free. It goes on to its end, also where nobody waits for it any more."""
+        """Start work for free groups. It runs to its end even if its caller stops waiting."""
         loop = asyncio.get_running_loop()
         names = list(groups)
         for name in names:
@@ -69,7 +69,7 @@ class Aside:
         return task
 
     async def run(self, act: Callable[[], T]) -> T:
-        """In a thread: a part of such work."""
+        """Run a part of such work in a thread."""
         try:
             running = asyncio.get_running_loop().run_in_executor(self._threads, _in_short_turns, act)
         except RuntimeError:
@@ -77,12 +77,12 @@ class Aside:
         return await running
 
     def forget(self, things: list[Any]) -> None:
-        """Free what is in there, in a thread."""
+        """Clear a list in a thread, as freeing its content takes time."""
         with suppress(RuntimeError):  # once it is closed
             self._threads.submit(things.clear)
 
     def over(self) -> list[asyncio.Future[None]]:
-        """What ends with all that is under way."""
+        """Return a future for each busy group, done when its work ends."""
         return [busy.over for busy in self._busy.values()]
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Aside:
 
     def _end(self, task: asyncio.Task[Any], names: list[str]) -> None:
         if not task.cancelled():
-            task.exception()  # nobody may be waiting any more
+            task.exception()  # marks it as retrieved: there may be no waiter left
         for name in names:
             busy = self._busy.pop(name)
             for act in busy.behind:

@@ -1,4 +1,4 @@
-"""What is counted about groups, by the loop that owns them: plain numbers, read when somebody asks for them."""
+"""Counters of groups, kept by the loop that owns them: plain numbers, read on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMIT_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 
 
 @dataclass(frozen=True, slots=True)
 class GroupSample:
-    """`progress` is None where there was no room left for it."""
+    """Sample of a group; `progress` is None if it exceeded the limit of partitions."""
 
     summary: GroupSummary
     progress: Progress | None
@@ -24,7 +24,7 @@ class GroupSample:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
-    """All groups at about one moment, and a sample of them."""
+    """Statistics of groups at about one moment, and a sample of them."""
 
     groups: int
     samples: tuple[GroupSample, ...]
@@ -35,9 +35,9 @@ class GroupStatistics:
 
 
 class GroupMeter:
-    """`commits` are changes that stored offsets, whoever asked; `seconds` is how long members waited for theirs.
+    """Counters of groups. `commits`: changes that stored offsets, of any origin; `seconds`: duration of commits.
 
-    `given_up` are records that were tried too often.
+    `given_up`: records that were tried too often.
     """
 
     __slots__ = ("commits", "given_up", "rebalances", "seconds")
@@ -47,7 +47,7 @@ class GroupMeter:
         self.seconds = Histogram(COMMIT_BOUNDS_S)
 
     def stored(self, decision: Decision[object], generation: int, *, commits: bool) -> None:
-        """A decision is durable; `generation` is the group's before it."""
+        """Count a durable decision; `generation` is the group's before it."""
         self.rebalances += decision.generation > generation
         self.commits += commits
 

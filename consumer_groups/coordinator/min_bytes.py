@@ -1,6 +1,6 @@
-"""Whether there is enough for a poll that wants `fetch.min.bytes`: what comes is counted once, and not kept meanwhile.
+"""Checks `fetch.min.bytes` for a waiting poll: new records are counted once, and not kept meanwhile.
 
-It must not know who waits, or for how long.
+It must not know which poll waits, or for how long.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from delta_log import LakelogError, Log
 
 @dataclass(slots=True)
 class Counted:
-    """What there is of one partition, as far as it was counted."""
+    """Records of one partition counted so far."""
 
     next_offset: int
     records: int = 0
@@ -23,7 +23,7 @@ class Counted:
 
 
 class Gathering:
-    """Of one poll. What it was to read and no longer is, as it moved or was sought in, does not count."""
+    """Count of one poll. Reads that are no longer planned, after a move or a seek, do not count."""
 
     def __init__(self, min_bytes: int) -> None:
         self._min_bytes = min_bytes
@@ -31,14 +31,14 @@ class Gathering:
 
     @property
     def wants_any(self) -> bool:
-        """The first record is enough."""
+        """True if the first record is enough."""
         return self._min_bytes <= 1
 
     def count(self, log: Log, reads: Sequence[Read], room: Room) -> bool:
-        """Whether there is enough to be given, or no room for more. Run in a thread.
+        """Return whether there is enough to answer, or no room for more. Run in a thread.
 
-        What cannot be counted is enough: whoever reads it is told why. So is what ends before a record that is to be
-        passed over, or is given alone: waiting brings no more of it.
+        A partition that cannot be read is enough: reading it then reports the error. So is a read that ends before a
+        record that is skipped or delivered alone: waiting brings no more of it.
         """
         if any(read.limit is not None for read in reads):
             return True
@@ -61,7 +61,7 @@ class Gathering:
         return size >= wanted or records >= room.records
 
     def waits(self) -> tuple[Read, ...]:
-        """Where more would come."""
+        """Reads at the offsets where more records would appear."""
         return tuple(replace(read, offset=counted.next_offset) for read, counted in self._counted.items())
 
     def _sums(self) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""Polls that wait: woken by whoever appends, by a change of what their member owns, by their time, by their end.
+"""Waiting polls: woken by an append, a change of the member's partitions, their deadline, or a client's disconnect.
 
-Each poll is a task of the loop; nothing looks again on a timer. It knows the order of a poll's decisions; it must not
+Each poll is a task of the loop; nothing is checked on a timer. It knows the order of a poll's decisions; it must not
 know what they are.
 """
 
@@ -36,17 +36,17 @@ from delta_log import Fetched, LakelogError, Log
 from delta_log.model.errors import Closed, UnknownPartition, UnknownTopic
 
 T = TypeVar("T")
-#: What was to be read went away: it is known soon where it went.
+#: Pause after the partitions to read have moved: the new assignment is known soon.
 _MOVING_S: Final = 0.02
-#: So many partitions are waited for before others have their turn.
+#: Partitions registered before the loop yields to other tasks.
 _AT_ONCE: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Records by partition, in turn; none when the time was over. `answer` is what a client says it `received`.
+    """Records by partition, in turn; none at the deadline. `answer` is the number a client reports as `received`.
 
-    A `last_try` is alone; or it comes next, as soon as the client has nothing in hand any more.
+    `last_try`: the one record is a last try; without records, one comes next, once the client has nothing in hand.
     """
 
     records: tuple[Fetched, ...]
@@ -56,7 +56,7 @@ class Polled:
 
 
 class End(Protocol):
-    """Something that ends a wait: a future, or what can stand for one."""
+    """Something that ends a wait: a future or the like."""
 
     def done(self) -> bool: ...
     def add_done_callback(self, fn: Callable[[Any], object], /) -> None: ...
@@ -64,7 +64,7 @@ class End(Protocol):
 
 
 class Wake:
-    """Of one waiting poll, and when its time is over; `ring` may be called by any thread."""
+    """Wake-up of one waiting poll, with its deadline; `ring` may be called by any thread."""
 
     def __init__(self, until_s: float) -> None:
         self.until_s = until_s
@@ -72,16 +72,16 @@ class Wake:
         self._loop = asyncio.get_running_loop()
 
     def ring(self, _end: object = None) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        with suppress(RuntimeError):  # the loop is closed: no poll waits any more
             self._loop.call_soon_threadsafe(self.event.set)
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What may end a poll's wait, by the time of the loop: none is moved by whoever sets a clock.
+    """Conditions that end a poll's wait. Times are of the loop's clock, so that setting the wall clock moves none.
 
-    Until `enough_s` it waits for as much as is wanted at least, then until `until_s` for anything at all. One that
-    keeps what is `revoking` ends when there is more of that.
+    Until `enough_s` it waits for `fetch.min.bytes`, then until `until_s` for any record. The poll of a client that
+    keeps `revoking` partitions ends when more are revoked.
     """
 
     wake: Wake
@@ -94,7 +94,7 @@ class Wait:
 
 
 class Polls:
-    """All polls of a process. `cluster` is the topics as they are when it is asked."""
+    """Polls of a process. `cluster` returns the current topics."""
 
     def __init__(
         self,
@@ -117,9 +117,9 @@ class Polls:
         self._closing = False
 
     async def poll(self, group: str, command: Poll, room: Lender, ends: Iterable[End] = ()) -> Polled:
-        """Records, as soon as there are enough; none at the command's time, or when one of `ends` is done.
+        """Return records once there are enough; none at the command's deadline, or when one of `ends` is done.
 
-        Of what is given `room` stays lent.
+        If records are returned, `room` stays taken.
         """
         began_s, until_s, member_id = asyncio.get_running_loop().time(), self._until_s(command), command.member_id
         decision = await self._durable.do(
@@ -151,7 +151,7 @@ class Polls:
                 del self._waiting[key]
 
     def lose(self, group: str, member_id: str, answer: int) -> None:
-        """An answer did not arrive: what was in it is given again."""
+        """Take back an answer that did not arrive: its records are delivered again."""
 
         def take_back() -> None:
             with suppress(LakelogError):
@@ -160,7 +160,7 @@ class Polls:
         self._durable.when_free(group, take_back)
 
     def wake(self, group: str, member_ids: Iterable[str]) -> None:
-        """What they own changes: who waits looks again."""
+        """Wake waiting polls of members whose partitions change."""
         for member_id in member_ids:
             for wake in self._waiting.get((group, member_id), ()):
                 wake.event.set()
@@ -171,12 +171,12 @@ class Polls:
                 wake.event.set()
 
     def overdue(self) -> list[tuple[str, str]]:
-        """Members whose polls should be over, and are not answered: what they wait for is of our making."""
+        """Members whose polls are past their deadline and not answered: the delay is the server's."""
         now_s = asyncio.get_running_loop().time()
         return [key for key, waiting in self._waiting.items() if any(wake.until_s < now_s for wake in waiting)]
 
     def close(self) -> None:
-        """All end as if their time was over."""
+        """End all polls as at their deadline."""
         self._closing = True
         self.wake_all()
 
@@ -211,9 +211,9 @@ class Polls:
             await self._sleep(wait.wake, waits, pause_s)
 
     async def _plan(self, group: str, asked: Poll) -> FetchPlan:
-        """Where to read; times are looked up first, once, and what is spoiled is out of the way.
+        """Plan reads, after one lookup of timestamps, and after giving up spoiled records.
 
-        Where it cannot be put out of the way for now, nothing is read.
+        A partition whose spoiled record cannot be given up now is not read.
         """
         command = Fetch(asked.member_id, asked.paused)
         plan = await self._fetch(group, command)
@@ -249,9 +249,9 @@ class Polls:
         return decide_fetch(group, command, self._cluster(), self._offsets, self._clock_ms())
 
     async def _read(self, group: str, member_id: str, plan: FetchPlan, room: Lender, since: int) -> Polled | None:
-        """None if nothing that was read may be given: it moved meanwhile, or went away.
+        """Read and deliver; None if nothing read may be delivered, as its partition moved meanwhile, or went away.
 
-        What is given rests on what was durable before it was read, so it waits for nothing that came later.
+        Delivery builds on state that was durable before the read, so it waits for nothing decided later.
         """
         allowed = room.take()
         pieces = await self._run(lambda: read_in_turn(self._log, plan.reads, allowed))
@@ -288,7 +288,7 @@ class Polls:
             self._cancel(cancels)
 
     def _cancel(self, cancels: list[Callable[[], None]]) -> None:
-        """Many by and by; until then they wake a poll that has ended."""
+        """Cancel in portions; a wake-up that is left meanwhile only rings a poll that has ended."""
         for cancel in cancels[:_AT_ONCE]:
             cancel()
         if len(cancels) > _AT_ONCE:
@@ -299,9 +299,9 @@ class Polls:
         return 0 if presence is None else presence.answer
 
     def _end(self, group: str, member_id: str, wait: Wait, now_ms: int | None) -> Polled:
-        """Without records; also of a member that is gone meanwhile.
+        """End a poll without records, also if its member is gone meanwhile.
 
-        What another poll of the member was given since, who waits here may not have: that is not numbered.
+        It has the number of the answer before it: an answer that another poll got since may not have arrived.
         """
 
         def end() -> None:

@@ -1,4 +1,4 @@
-"""Reads what a poll plans to: in turn, at least one record, up to what was asked for. Run in a thread."""
+"""Reads the partitions that a poll planned: in turn, at least one record, up to the limits. Run in a thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from delta_log.model.errors import OffsetOutOfRange, UnknownPartition, UnknownTo
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much one answer may hold."""
+    """Limits of one answer."""
 
     records: int
     bytes: int
@@ -25,11 +25,11 @@ class Room:
         return self
 
     def end(self) -> None:
-        """It is nobody else's."""
+        """Do nothing: this room is not shared."""
 
 
 class Lender(Protocol):
-    """Lends room for one answer at a time, as much as there is; whoever waits gives it back."""
+    """Lends room for one answer at a time, as much as there is; a poll that goes on waiting returns it."""
 
     def take(self) -> Room: ...
     def end(self) -> None: ...
@@ -41,9 +41,10 @@ class Piece(NamedTuple):
 
 
 def read_in_turn(log: Log, reads: Sequence[Read], room: Room) -> list[Piece]:
-    """Whoever is not reached is first the next time. What went away is left out; trouble is told when nothing else is.
+    """Read partitions in turn; one not reached comes first next time. Errors raise only if nothing was read.
 
-    A topic whose id is the planned one after a read was so during it: no id comes twice.
+    Partitions that went away are left out. A topic that has the planned id after a read had it during the read, as ids
+    are never reused.
     """
     pieces: list[Piece] = []
     records, size = room.records, room.bytes
@@ -75,13 +76,13 @@ def read_in_turn(log: Log, reads: Sequence[Read], room: Room) -> list[Piece]:
 
 
 def _cut(fetched: Fetched, offset: int, limit: int) -> Fetched:
-    """What is before `limit`; nothing, where there is a hole up to there."""
+    """Records before `limit`; none if there is a gap up to it."""
     batches = [between(batch, offset, limit) for batch in fetched.batches]
     return replace(fetched, batches=[batch for batch in batches if batch.num_rows], next_offset=limit)
 
 
 def look_up(log: Log, lookups: Sequence[Lookup]) -> dict[TopicPartition, int | None]:
-    """The first offset at or behind each time; without what went away."""
+    """First offset at or after each timestamp; partitions that went away are left out."""
     found: dict[TopicPartition, int | None] = {}
     for lookup in lookups:
         try:

@@ -1,7 +1,7 @@
-"""How what is kept of groups lies in the tables of a ledger: a record is a row, and what is gone a row without content.
+"""Tables of the groups in the ledger: a record is a row, a deleted record a row without content.
 
-    __consumer_offsets   the committed offsets, a column for each field, to be read by anybody
-    __consumer_groups    all else: whose it is and what it is, with the record itself as JSON
+    __consumer_offsets   the committed offsets, a column for each field, readable by any client
+    __consumer_groups    all else: group, type and key, with the record itself as JSON
 
 It knows records and rows. It must not know when they are stored, or what they mean.
 """
@@ -65,7 +65,7 @@ TABLES: Final = (GROUPS, OFFSETS)
 
 
 def row_of(record: Record) -> tuple[str, Row]:
-    """A record's table, and its row there."""
+    """Table and row of a record."""
     kind, group, *rest = record.key
     if isinstance(record, OffsetRecord):
         said = (record.next_offset, record.metadata, record.generation, record.committed_at_ms)

@@ -1,7 +1,7 @@
-"""One timer for all groups: it sleeps until the first deadline there is, and has what is due decided.
+"""Timer of all groups: sleeps until the first deadline, then triggers what is due.
 
-Deadlines mostly move away, as members are heard of; that costs a look when the old one comes. Only a group in which
-something changed is looked at again, a little later, so that a busy group is looked at a few times a second.
+Most deadlines are extended by requests of members; that costs one check when the old deadline comes. Only a group in
+which something changed is checked again, after a short delay, so that a busy group is checked a few times a second.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from consumer_groups.state.state import Groups
 
 _log = logging.getLogger("lakelog")
 
-#: How late a deadline may be seen.
+#: Maximum lateness of a deadline in normal operation.
 GRAIN_S: Final = 0.05
-#: When to try again what could not be stored.
+#: Pause before a retry of what could not be stored.
 AGAIN_S: Final = 1.0
-#: What has no deadline is looked after so often.
+#: Interval of checks without any deadline.
 LONGEST_S: Final = 600.0
-#: Behind its time by so much, this process was held up: nobody could be heard.
+#: A timer this late shows that the process was held up, and could not receive requests.
 HELD_UP_S: Final = 1.0
 
 
 class Deadlines:
-    """`tick` is run when something may be due, and told if we were held up; it asks for `due` and carries it out.
+    """Timer that calls `tick(held_up)` when something may be due; `tick` calls `due` and carries it out.
 
-    It answers whether it could. A group that is busy is looked at later.
+    It returns whether it could. A busy group is checked later.
     """
 
     def __init__(
@@ -50,21 +50,21 @@ class Deadlines:
         self._closed = False
 
     def begin(self) -> None:
-        """After loading: everything is new."""
+        """Start after loading, with all groups to check."""
         self._touched.update(self._groups.by_name)
         self._wake_in(GRAIN_S)
 
     def touch(self, group: str) -> None:
-        """Something changed that may have brought a deadline nearer."""
+        """Have a group checked, as a change may have brought a deadline nearer."""
         self._touched.add(group)
         self._wake_in(GRAIN_S)
 
     def again(self) -> None:
-        """Something could not be done now."""
+        """Schedule a retry of what could not be done now."""
         self._wake_in(AGAIN_S)
 
     def due(self) -> list[str]:
-        """The groups of which something is due now; they are looked at again afterwards."""
+        """Groups with something due now; they are checked again afterwards."""
         touched = {name for name in self._touched if not self._is_busy(name)}
         self._touched -= touched
         for name in touched:
@@ -105,7 +105,7 @@ class Deadlines:
     async def _run(self, *, held_up: bool) -> None:
         try:
             done = await self._tick(held_up)
-        except Exception:  # noqa: BLE001 - whatever it is, the timer goes on
+        except Exception:  # noqa: BLE001 - the timer goes on after any error
             _log.exception("what time brings to the groups could not be done; it is tried again")
             done = False
         self._task = None

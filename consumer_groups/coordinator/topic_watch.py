@@ -1,4 +1,4 @@
-"""The log as groups see it: which topics there are, asked in a thread, and how far each goes, asked when it matters."""
+"""The log as groups see it: the list of topics, loaded in a thread, and the offsets of partitions, read on demand."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from delta_log.model.errors import UnknownTopic
 
 
 class Seen(NamedTuple):
-    """The topics at one look; `closed` are those that are there and could not be asked."""
+    """Snapshot of the topics; `closed`: existing topics that could not be opened."""
 
     cluster: Cluster
     closed: frozenset[str]
 
 
 def load_cluster(log: Log, known: Mapping[str, Topic], custom_assignors: Collection[str] = ()) -> Seen:
-    """A topic that is there but cannot be asked is as it was known: nobody loses offsets over trouble that passes."""
+    """List the topics. One that exists but fails keeps its known state: a transient error must not cost offsets."""
     topics: list[Topic] = []
     closed: set[str] = set()
     for name in log.topics():
@@ -38,7 +38,7 @@ def load_cluster(log: Log, known: Mapping[str, Topic], custom_assignors: Collect
 
 
 def topics_in(records: Sequence[Record]) -> dict[str, Topic]:
-    """The topics as records remember them."""
+    """Topics as far as group records name them."""
     found: dict[str, Topic] = {}
     for record in records:
         if isinstance(record, TopicRecord):
@@ -52,9 +52,9 @@ def topics_in(records: Sequence[Record]) -> dict[str, Topic]:
 
 
 class LogOffsets:
-    """Asks the log; of what it does not have or cannot read there is None.
+    """Offsets of partitions from the log; None for what it does not have or cannot read.
 
-    To ask for one that is `closed` is to try to open it, which a loop must not wait for.
+    Topics in `closed` are not read: that would try to open them, which the loop must not wait for.
     """
 
     def __init__(self, log: Log) -> None:
