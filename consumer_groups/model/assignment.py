@@ -1,4 +1,4 @@
-"""Which assignors there are, and the law that an assignment keeps to.
+"""Registry of assignors, and the rules that every assignment keeps.
 
 It knows members and partitions. It must not know groups, generations, HTTP or time.
 """
@@ -38,14 +38,14 @@ ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType(
         "range": assign_range,
         "roundrobin": assign_round_robin,
         "sticky": assign_sticky,
-        # Kafka's two differ in how a client moves to the outcome, not in the outcome.
+        # In Kafka the two differ in how a client moves to the outcome, not in the outcome.
         "cooperative-sticky": assign_sticky,
     }
 )
 
 
 class UnknownAssignor(InvalidConfig):
-    """Nothing assigns under this name."""
+    """No assignor has this name, or it may not be loaded."""
 
     def __init__(self, name: str, why: str) -> None:
         self.why, self.known = why, tuple(ASSIGNORS)
@@ -53,7 +53,7 @@ class UnknownAssignor(InvalidConfig):
 
 
 class UnlawfulAssignment(LakelogError):
-    """An assignor gave back what no group may work by."""
+    """An assignor returned an assignment that breaks the rules."""
 
     code = "INVALID_ASSIGNMENT"
 
@@ -65,8 +65,8 @@ class UnlawfulAssignment(LakelogError):
 def assignor_named(name: str, custom: Collection[str] | None = None) -> Assignor:
     """Find an assignor by its name.
 
-    A name with a colon is loaded, which runs the module it names: whoever takes names from strangers gives in
-    `custom` those that may be loaded. None lets all be. The outcome of a custom assignor is checked each time.
+    A name with a colon is imported, which runs its module: callers that take names from untrusted clients pass those
+    allowed as `custom`. None allows all. The outcome of a custom assignor is checked each time.
     """
     known = ASSIGNORS.get(name.lower())
     if known is not None:
@@ -82,7 +82,7 @@ def assignor_named(name: str, custom: Collection[str] | None = None) -> Assignor
 
 
 def check_assignment(subscribers: Sequence[Subscriber], partitions: Mapping[str, int], assignment: Assignment) -> None:
-    """Every partition of a subscribed topic has exactly one owner, who is subscribed to it; every member an entry."""
+    """Check that each partition of subscribed topics has one owner, subscribed to it, and each member an entry."""
     topics = {subscriber.member_id: subscriber.topics for subscriber in subscribers}
     if strangers := assignment.keys() ^ topics.keys():
         raise UnlawfulAssignment(f"members without an entry, or entries without a member: {_some(strangers)}")

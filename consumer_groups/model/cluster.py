@@ -1,6 +1,6 @@
-"""What a group sees of the log: its topics, their partitions, and how far each goes.
+"""Cluster: a group's view of the log, with topics, their partitions, and the offsets of each.
 
-It is handed in with every decision that needs it. It must not know how a log is asked. Pure.
+It is passed to every decision that needs it. It must not know how a log is read. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTERNAL = "__"
 
 
 class Topic(NamedTuple):
-    """`topic_id` tells a topic from the next one of its name."""
+    """A topic; `topic_id` tells it from a later one of the same name."""
 
     name: str
     topic_id: str
@@ -27,17 +27,17 @@ class Topic(NamedTuple):
 
 
 class Offsets(Protocol):
-    """A mapping, or whatever asks the log when it is asked; None where a partition is not there or cannot be read."""
+    """Offsets of partitions: a mapping, or a lookup in the log; None if a partition is missing or cannot be read."""
 
     def get(self, key: TopicPartition, /) -> PartitionOffsets | None: ...
 
 
 class PatternError(ValueError):
-    """The text is no regular expression."""
+    """The text is not a regular expression."""
 
 
 class Cluster:
-    """The topics there are. Made anew when one comes, goes or grows; asking it for a pattern twice costs once."""
+    """Existing topics. It is replaced when one comes, goes or grows; the matches of a pattern are cached."""
 
     def __init__(self, topics: Iterable[Topic], custom_assignors: Collection[str] = ()) -> None:
         self.topics = {topic.name: topic for topic in topics}
@@ -53,11 +53,11 @@ class Cluster:
         return frozenset(topic.topic_id for topic in self.topics.values())
 
     def matched(self, pattern: str) -> frozenset[str] | None:
-        """None where nobody has asked yet."""
+        """Cached matches of a pattern; None if it was not matched yet."""
         return self._matching.get(pattern)
 
     def matching(self, pattern: str) -> frozenset[str]:
-        """The topics whose whole name matches; internal ones never do."""
+        """Topics whose whole name matches; internal ones never do."""
         found = self._matching.get(pattern)
         if found is None:
             found = self._matching[pattern] = match_names(pattern, self.topics)
@@ -65,7 +65,7 @@ class Cluster:
 
 
 def match_names(pattern: str, names: Iterable[str]) -> frozenset[str]:
-    """RE2 decides, in a time that grows with the names only: no pattern of a stranger's can hold the server up."""
+    """Match names by RE2, in time linear in the names: no pattern of a client can block the server."""
     try:
         pc.match_substring_regex(pa.array([""]), pattern)  # alone first: `a)|(b` is valid only between parentheses
         given = pa.array([name for name in names if not name.startswith(INTERNAL)], pa.string())

@@ -1,7 +1,7 @@
-"""Dead letters: what one looks like, and what kind of topic they lie in. Pure.
+"""Dead letters: their format, and the configuration of their topic. Pure.
 
-A letter is the record as it was, with headers that say where it came from and why. Whoever writes one does it by this
-page: the routes of consumers, a poll that gives up a record, and the jobs.
+A letter is the original record, with headers for its origin and the reason. All writers use this module: the routes of
+consumers, a poll that gives up a record, and the jobs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_LEFT: Final = 200
 _DIGITS: Final = 12
 _LONGEST_REASON: Final = 1_000
 _KEPT_MS: Final = 30 * 24 * 3_600_000
-#: What headers may add to the largest record of the topic.
+#: Bytes that headers may add to the largest record of the topic.
 _MORE_BYTES: Final = 64 * 1024
 _MOST_BYTES: Final = (1 << 31) - 1
 
@@ -40,7 +40,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Origin(NamedTuple):
-    """Of a bad record of a topic, for a group."""
+    """Position of a dead-lettered record in its topic."""
 
     partition: int
     offset: int
@@ -58,7 +58,7 @@ class Letter:
     attempts: int = 1
 
     def all_headers(self, topic: str, group: str) -> list[tuple[str, bytes | None]]:
-        """Its own, and behind them what is said of it: of a name that comes twice the last one counts."""
+        """Headers of the record, then those of the letter; of a repeated name the last one counts."""
         said: dict[str, str] = {
             "topic": topic,
             "partition": str(self.origin.partition),
@@ -74,12 +74,12 @@ class Letter:
 
 
 def without_value(letter: Letter) -> Letter:
-    """Of one that is too large for the topic: its headers say where it is to be found."""
+    """Strip a letter that is too large for the topic; its headers tell where the record is."""
     return replace(letter, key=None, value=None, headers=(), left_out="key, value and headers")
 
 
 def origin_of(headers: Iterable[Mapping[str, Any]] | None, topic: str, group: str) -> Origin | None:
-    """None where it is no letter of that topic for that group."""
+    """Origin of a letter by its headers; None if it is no letter of that topic for that group."""
     said = {each["key"]: each["value"] for each in headers or ()}
     try:
         if (said[f"{_PREFIX}topic"], said[f"{_PREFIX}group"]) != (topic.encode(), group.encode()):
@@ -90,12 +90,12 @@ def origin_of(headers: Iterable[Mapping[str, Any]] | None, topic: str, group: st
 
 
 def dead_letter_topic(group: str, named: str | None = None) -> str:
-    """Where dead letters go."""
+    """First choice of topic for dead letters."""
     return dead_letter_topics(group, named)[0]
 
 
 def dead_letter_topics(group: str, named: str | None = None) -> tuple[str, ...]:
-    """What the first cannot take is for the next; the last has a digest: no group is kept from letters by its name."""
+    """Topics for dead letters, in order of preference; the last has a digest, so that every group name gives one."""
     left = _UNFIT.sub("_", group).lstrip("_.-")[:_MOST_LEFT] or "group"
     apart = f"{left}-{sha256(group.encode()).hexdigest()[:_DIGITS]}{_SUFFIX}"
     return tuple(dict.fromkeys(name for name in (named, group + _SUFFIX, apart) if name and _is_name(name)))
@@ -110,6 +110,6 @@ def _is_name(name: str) -> bool:
 
 
 def configs_for_letters(largest: int) -> dict[str, str | int]:
-    """Of a topic that is made for the letters of one whose largest record has so many bytes."""
+    """Configs of a dead-letter topic; `largest` is the maximum record size of the original topic."""
     most = min(_MOST_BYTES, largest + _MORE_BYTES)
     return {"cleanup.policy": "delete", "retention.ms": _KEPT_MS, "max.message.bytes": most}

@@ -1,6 +1,6 @@
-"""How often records were in the hands of a member that went without having come back from them. A value.
+"""Counts of failed delivery attempts of records. A value.
 
-Members go with many records in hand and mostly once, so what is counted is stretches of offsets, and those are few.
+A member dies with many records in flight, and mostly once, so counts are kept for ranges of offsets, which are few.
 Pure.
 """
 
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Self
 
-#: Of a partition. Where there are more, one at the end that is farther from what is new is not known any more: it is
-#: counted anew, and never higher.
+#: Ranges kept for a partition. Beyond that, the one at the end farther from the new range is dropped: its records are
+#: counted from zero again, never too high.
 _MOST: Final = 200
 _ANY: Final = 2**63
 
 
 class Stretch(NamedTuple):
-    """Everything from `first` to before `next_offset` was tried in vain so often, and once by itself if it was `alone`.
+    """Failed attempts of the offsets from `first` to before `next_offset`; `alone`: one of them was a delivery alone.
 
-    Three values alone are of before it was known who was.
+    Stored stretches of three values are older than `alone`.
     """
 
     first: int
@@ -28,7 +28,7 @@ class Stretch(NamedTuple):
 
 
 class Attempts:
-    """Of one partition."""
+    """Failed attempts in one partition."""
 
     __slots__ = ("stretches",)
 
@@ -36,7 +36,7 @@ class Attempts:
         self.stretches = tuple(stretches)
 
     def add(self, first: int, next_offset: int, most: int = _ANY, *, alone: bool = False) -> Self:
-        """Tried once more; what was tried `most` times already stays so."""
+        """Count one more attempt of a range; counts do not rise above `most`."""
         unknown = self._unknown(first, next_offset, alone=alone) if most > 0 else ()
         joined = _join([*self._shifted(first, next_offset, most, alone=alone), *unknown])
         while len(joined) > _MOST:
@@ -55,7 +55,7 @@ class Attempts:
         return found is not None and found.alone
 
     def first_with(self, count: int, offset: int) -> int | None:
-        """The first offset from there on that was tried so often."""
+        """First offset from `offset` on that was tried at least `count` times."""
         if count <= 0:
             return offset
         found = (each for each in self.stretches if each.next_offset > offset and each.times >= count)
@@ -83,7 +83,7 @@ class Attempts:
 
 
 def _join(stretches: list[Stretch]) -> list[Stretch]:
-    """In their order, without empty ones, and equal neighbours as one."""
+    """Sort stretches, drop empty ones and merge equal neighbours."""
     kept: list[Stretch] = []
     for each in sorted(each for each in stretches if each.first < each.next_offset):
         if kept and kept[-1].next_offset == each.first and kept[-1][2:] == each[2:]:

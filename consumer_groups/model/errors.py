@@ -1,4 +1,4 @@
-"""Every way a group can say no, and what each means for the caller.
+"""Errors of groups, and their meaning for the caller.
 
     LakelogError
     ├── InvalidRequest                  nothing was stored and never will be
@@ -7,25 +7,25 @@
     │   └── GroupError
     │       ├── UnknownInstance         40403  never created, deleted, expired, or replaced by its successor
     │       ├── NameTaken               40902  the name belongs to another instance
-    │       ├── Fenced                  40904  who asks is not, or no longer, who he takes himself for
+    │       ├── Fenced                  40904  the caller is not, or no longer, the member or owner it claims to be
     │       │   ├── StaleGeneration            a generation that ended for this member, or that never was
-    │       │   ├── PartitionNotOwned          the partition is another's, or nobody's
+    │       │   ├── PartitionNotOwned          the partition has another owner, or none
     │       │   └── PollOverdue                it did not poll in time, so others have its partitions
-    │       ├── IllegalState            40903  not as things are
+    │       ├── IllegalState            40903  not possible in the current state
     │       │   ├── MixedSubscription          topics, a pattern and an assignment exclude each other
-    │       │   ├── DeliveryForgotten          committing what was delivered before a restart, without saying what
+    │       │   ├── DeliveryForgotten          committing what was delivered before a restart, without naming offsets
     │       │   └── NotAssigned                seeking in a partition that is not assigned
-    │       ├── InvalidPattern          42205  no regular expression as RE2 has them
-    │       ├── InvalidOffset           42206  outside of what the log has, or no offset
-    │       │   └── NotOpen                    a dead letter that is outside, or that the group has passed
+    │       ├── InvalidPattern          42205  not a regular expression of RE2
+    │       ├── InvalidOffset           42206  outside of the log, or not an offset
+    │       │   └── NotOpen                    a dead letter outside of the log, or one that the group has passed
     │       ├── MetadataTooLarge        42207
     │       ├── NoOffset                40905  nothing is committed and auto.offset.reset is none
     │       ├── UnknownGroup            40404
     │       └── GroupNotEmpty           40906  refused while it has members
     └── NotAvailable
-        └── PartitionUnavailable        503    its log cannot be asked now; nothing was stored
+        └── PartitionUnavailable        503    its log cannot be read now; nothing was stored
 
-The numbers are those that a client is told. `outcome` is `not_attempted` throughout.
+The numbers are the error codes that a client receives. `outcome` is `not_attempted` throughout.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from delta_log.model.quoting import quoted
 
 
 class InvalidOption(InvalidConfig):
-    """Of a consumer; knows `setting`, `value` and `rule`."""
+    """An invalid option of a consumer; has `setting`, `value` and `rule`."""
 
 
 class GroupError(InvalidRequest):
-    """What a group refuses; `group` is its name."""
+    """Base of refusals by a group; `group` is its name."""
 
     code = "INVALID_GROUP_REQUEST"
 
@@ -116,7 +116,7 @@ class MixedSubscription(IllegalState):
 
 
 class DeliveryForgotten(IllegalState):
-    """What it was given was in the memory of a process that is gone; its next poll gives it again."""
+    """The deliveries were in the memory of a process that is gone; the member's next poll repeats them."""
 
     def __init__(self, group: str, member_id: str) -> None:
         super().__init__(
@@ -141,7 +141,7 @@ class InvalidPattern(GroupError):
 
 
 class InvalidOffset(GroupError):
-    """Knows the range of what may be committed."""
+    """Offset out of range; has the range that may be committed."""
 
     code = "OFFSET_OUT_OF_RANGE"
 
@@ -154,7 +154,7 @@ class InvalidOffset(GroupError):
 
 
 class NotOpen(InvalidOffset):
-    """Knows the range of what can become a dead letter."""
+    """Offset that cannot be a dead letter; has the range of those that can."""
 
     def __init__(self, group: str, topic: str, partition: int, offset: int, least: int, most: int) -> None:
         super().__init__(group, topic, partition, offset, least, most)

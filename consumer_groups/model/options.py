@@ -1,7 +1,7 @@
-"""What a consumer may be told when it is created, under Kafka's names.
+"""Options of a consumer at its creation, under Kafka's names.
 
-Strict, with one leniency that existing clients need: numbers and booleans may be strings. It must not know what
-acts on an option. Pure.
+Strict, with one leniency that existing clients need: numbers and booleans may be strings. It must not know which part
+uses an option. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from delta_log.model.topic_settings import Whole
 
 FORMATS: Final = ("binary", "json")
 ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")
-#: What other clients call an option.
+#: Alternative names of options, used by other clients.
 SPELLINGS: Final[Mapping[str, str]] = {"enable.auto.commit": "auto.commit.enable"}
 #: Options that no member keeps.
 _NOT_KEPT: Final = ("name", "isolation.level")
@@ -42,7 +42,7 @@ _KAFKA_NAMES: Final = {
 
 
 class Options(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_", ".")):
-    """Of one consumer instance. They are stored whole: a default that changes later changes no member."""
+    """Options of one consumer instance. All are stored, so that a later change of a default affects no member."""
 
     format: str = "binary"
     auto_offset_reset: str = "earliest"
@@ -62,14 +62,14 @@ class Options(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_",
 
     @property
     def most_attempts(self) -> int | None:
-        """None for ever: it was asked for, or its member came when that was the default."""
+        """Maximum of delivery attempts. None: unlimited, by request or as the default when the member was created."""
         most = self.max_delivery_attempts
         return None if most is None or most <= 0 else most
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`check` answers the value as it is kept, or None if it breaks `rule`."""
+    """An option. `check` returns the value to store, or None if it breaks `rule`."""
 
     name: str
     check: Callable[[object], object]
@@ -83,7 +83,7 @@ class Option:
 
 
 def parse_options(given: Mapping[str, object], *, custom: Collection[str] = ()) -> tuple[str | None, Options]:
-    """The name asked for, if any, and the options. `custom` are the assignors of others that may be loaded."""
+    """Parse options; returns the requested name, if any, and the options. `custom`: assignors that may be loaded."""
     values: dict[str, object] = {}
     for name, value in given.items():
         option = OPTIONS.get(SPELLINGS.get(name, name))
@@ -128,7 +128,7 @@ def _policy(given: object) -> str | None:
 
 
 def _strategies(given: object) -> tuple[str, ...] | None:
-    """Kafka's list of names between commas, the preferred one first; its Java classes are known by their names, too."""
+    """Parse Kafka's comma-separated list, the preferred name first; names of Kafka's Java classes are accepted, too."""
     if not isinstance(given, str):
         return None
     names = [_KAFKA_CLASS.sub(lambda found: _KAFKA_NAMES[found[1]], name.strip(" ")) for name in given.split(",")]

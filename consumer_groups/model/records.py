@@ -1,19 +1,19 @@
-"""What is kept of a group, in `__consumer_groups` and `__consumer_offsets`: one record per key, the latest counts.
+"""Records of a group in `__consumer_groups` and `__consumer_offsets`: one per key, the latest counts.
 
-    type        key                        says                                           goes with
+    type        key                        content                                        deleted with
     group       group                      its generation, its topics of dead letters     the group
     member      group, member              options, subscription or assignment, standing  leaving, expiry
     assignment  group, member              what it is to own, owns, and has to give up    the subscription
     topic       group, topic               the topic as the assignment knows it           the last subscription to it
-    position    group, topic id, partition where to read in spite of what is committed    the next commit
+    position    group, topic id, partition where to read instead of the committed offset  the next commit
     skip        group, topic id, partition, offset   a record not to be delivered any more  a commit that passes it
-    attempts    group, topic id, partition how often records were tried in vain           a commit that passes it
+    attempts    group, topic id, partition failed attempts of records                     a commit that passes it
     offset      group, topic id, partition the committed offset: the next one to read     time, the topic, the group
-    gone        of another                 that there is no such record any more
+    gone        of another                 deletion of the record of that key
 
-Each record says all that is known under its key, so the records of a table in any order, the latest of each key, are
-the state, and taking a change back is replaying what was there before. Stored as JSON objects: a field that is added
-later has a default, and one that is not known is passed over. It must not know how state is built from them.
+Each record is complete for its key, so the latest records of all keys, in any order, are the state, and a change is
+taken back by replaying the record before it. Stored as JSON objects: a field that is added later has a default, and
+an unknown one is ignored. It must not know how state is built from them.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
 class GroupRecord(Stored, frozen=True, kw_only=True, tag="group"):
     generation: int
     empty_since_ms: int | None = None
-    """When its last member left; None while it has some, or never had."""
+    """Time at which its last member left; None while it has members, or never had any."""
     dead_letter_topics: tuple[str, ...] = ()
-    """Where its dead letters lie, or are to; of many the latest."""
+    """Topics of its dead letters, present or intended; only the latest ones."""
 
     @property
     def key(self) -> Key:
@@ -53,7 +53,7 @@ class GroupRecord(Stored, frozen=True, kw_only=True, tag="group"):
 
 
 class MemberRecord(Stored, frozen=True, kw_only=True, tag="member"):
-    """`topics`, `pattern` and `manual` exclude each other.
+    """A member. `topics`, `pattern` and `manual` exclude each other.
 
     lapsed: it lives, but did not poll in time, and owns nothing until it does.
     away: a static member that left and may come back; it keeps what it owns for a session.
@@ -70,7 +70,7 @@ class MemberRecord(Stored, frozen=True, kw_only=True, tag="member"):
     inherited: bool = False
     """Its subscription is that of the static member which it replaced; it has not made its own."""
     since: int = 0
-    """The generation in which it came, or came back: whoever asks with an older one is its past."""
+    """Generation in which it joined or came back: requests with an older one are fenced."""
 
     @property
     def key(self) -> Key:
@@ -84,7 +84,7 @@ class MemberRecord(Stored, frozen=True, kw_only=True, tag="member"):
 class AssignmentRecord(Stored, frozen=True, kw_only=True, tag="assignment"):
     member_id: str
     generation: int
-    """In which this was decided."""
+    """Generation in which the assignment was decided."""
     target: Partitions = {}
     assigned: Owned = {}
     revoking: Owned = {}
@@ -105,10 +105,10 @@ class TopicRecord(Stored, frozen=True, kw_only=True, tag="topic"):
 
 
 class PositionRecord(Stored, frozen=True, kw_only=True, tag="position"):
-    """Stands above what is committed, as it is newer: a commit takes it away.
+    """A position that overrides the committed offset, as it is newer; a commit removes it.
 
-    `resolved` is where the reset policy began: the group's, whoever reads. `sought` is where its owner `member_id`
-    went: it ends with his ownership.
+    `resolved`: where the reset policy began, for any member of the group. `sought`: where its owner `member_id` sought;
+    it ends with the ownership.
     """
 
     topic: str
@@ -124,7 +124,7 @@ class PositionRecord(Stored, frozen=True, kw_only=True, tag="position"):
 
 
 class SkipRecord(Stored, frozen=True, kw_only=True, tag="skip"):
-    """It is a dead letter. One that was next in line is marked, too: so a repeat of the request is known as one."""
+    """Mark of a dead letter. One that was next in line is marked, too, so that a repeated request is recognized."""
 
     topic: str
     topic_id: str
@@ -202,7 +202,7 @@ def decode_record(data: bytes) -> Record:
 
 
 def latest(records: list[Record]) -> list[Record]:
-    """Of records in their order, those that a table has to keep: the last of each key, but for what is gone."""
+    """Last record of each key, without deleted ones: those that a table has to keep."""
     last: dict[Key, Record] = {}
     for record in records:
         last.pop(record.key, None)

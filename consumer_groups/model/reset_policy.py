@@ -1,6 +1,6 @@
-"""Where to begin when nothing says where: `auto.offset.reset`.
+"""Reset policy `auto.offset.reset`: where to begin without a valid position.
 
-It knows the policies and the ISO 8601 durations of one of them. It must not know groups or who reads. Pure.
+It knows the policies and the ISO 8601 durations of one of them. It must not know groups or members. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 NONE: Final = "none"
 BY_DURATION: Final = "by_duration:"
-#: A hundred years: what is longer means earliest.
+#: A hundred years: a longer duration means earliest.
 _LONGEST_MS: Final = 100 * 366 * 86_400_000
 _UNITS_MS: Final = (7 * 86_400_000, 86_400_000, 3_600_000, 60_000, 1000)
 #: Months and years are left out, as by Kafka: they have no fixed length.
@@ -29,13 +29,13 @@ _DURATION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """The first record at or behind a time, to be looked up by whoever can read the log; the end if there is none."""
+    """Start at the first record at or after a time, to be looked up by the caller; at the end if there is none."""
 
     timestamp_ms: int
 
 
 def parse_policy(text: str) -> str | None:
-    """The policy as it is kept; None if there is no such policy."""
+    """Return the policy in its stored form; None if there is no such policy."""
     lowered = text.lower()
     if lowered in (EARLIEST, LATEST, NONE):
         return lowered
@@ -46,7 +46,7 @@ def parse_policy(text: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def duration_ms(text: str) -> int | None:
-    """Weeks to seconds, like P1D or PT1H30M; None for anything else."""
+    """Parse a duration of weeks to seconds, like P1D or PT1H30M; None for anything else."""
     found = _DURATION.fullmatch(text)
     if found is None:
         return None
@@ -57,7 +57,7 @@ def duration_ms(text: str) -> int | None:
 
 
 def resolve_policy(policy: str, offsets: PartitionOffsets, now_ms: int) -> int | At | None:
-    """Where to begin; None if the policy is to begin nowhere."""
+    """Start position by a policy; None for the policy `none`."""
     if policy == EARLIEST:
         return offsets.log_start_offset
     if policy == LATEST:
