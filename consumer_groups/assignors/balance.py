@@ -1,13 +1,13 @@
-"""How many partitions of each pool every member is to have.
+"""Balance: computes the number of partitions of each pool for every member.
 
     minimise  (sum of load², partitions taken from their owners)    in this order
     where     load = what a member holds of all pools, and a pool is held by its subscribers only
 
-A unit moves along a chain: one member gives of a pool to another subscriber of it, which gives of another pool to a
-third, and so on. A chain costs 1 for each owned unit given up and -1 for each one come back; it pays if its last
-member ends with less than its first had, or with the same at a negative cost. Counts start with everything where it
-was owned, which no chain can make cheaper, and every step takes a cheapest chain, which keeps that so: a minimum-cost
-flow by successive shortest paths. Where no chain pays, none of the two sums can be less.
+A unit moves along a chain: one member gives from a pool to another subscriber of it, which gives from another pool to a
+third, and so on. A chain costs 1 for each owned unit given up and -1 for each one returned; it pays if its last member
+ends with less than its first had, or with the same at a negative cost. Counts start with everything where it was owned,
+which no chain can make cheaper, and every step takes a cheapest chain, which keeps that so: a minimum-cost flow by
+successive shortest paths. When no chain pays, neither sum can be less.
 
 It knows counts. It must not know members or partitions by name.
 """
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 Counts = Mapping[int, int]
-"""Of one pool: how many each of its subscribers has, by the subscriber's place."""
+"""Partitions of one pool that each of its subscribers has, by the subscriber's index."""
 
 Grid = npt.NDArray[np.int64]
 """A number for each member (row) and pool (column)."""
@@ -46,7 +46,7 @@ def balance_counts(
 
 
 class _Flow:
-    """What everybody holds, and what giving and taking one more of each pool would cost."""
+    """Holdings of all members, and the cost of giving and taking one more unit of each pool."""
 
     def __init__(
         self, members: int, sizes: Sequence[int], subscribers: Sequence[Sequence[int]], owned: Sequence[Counts]
@@ -115,7 +115,7 @@ class _Flow:
 
 
 def _hand_out(sizes: Sequence[int], subscribers: Sequence[Sequence[int]], owned: Grid) -> Grid:
-    """Give what nobody owns to whoever has least; pools that few may hold go first."""
+    """Give units without an owner to the members with the least load; pools with few subscribers go first."""
     given = np.zeros_like(owned)
     free: list[int] = (np.array(sizes, np.int64) - owned.sum(axis=0)).tolist()
     loads: list[int] = owned.sum(axis=1).tolist()

@@ -1,6 +1,6 @@
 """Finds a custom assignor: a function that a user wrote, named as `module:function`.
 
-This is the one part of the assignors that does something: importing a module runs it.
+This is the only part of the assignors with side effects: importing a module runs it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import FunctionType
 
 
 class NotLoadable(Exception):
-    """The name leads to no function; the message says why."""
+    """The name leads to no function; the message gives the reason."""
 
 
 def load_function(name: str) -> Callable[..., object]:
@@ -20,7 +20,7 @@ def load_function(name: str) -> Callable[..., object]:
         raise NotLoadable("a custom assignor is named module:function")
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a module that is a program leaves when it is imported
+    except (Exception, SystemExit) as error:  # importing a program may exit
         raise NotLoadable(f"{module_name} cannot be imported: {error!r}") from error
     function = getattr(module, function_name, None)
     if not isinstance(function, FunctionType):

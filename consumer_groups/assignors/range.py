@@ -1,8 +1,8 @@
-"""Each topic by itself: its partitions are cut into runs, one for each of its subscribers.
+"""Range assignor: divides the partitions of each topic separately into runs, one for each of its subscribers.
 
-With n partitions and m subscribers each run has n // m of them, and the first n % m runs one more. Equal
-partitions of equally divided topics so meet at the same member. Outcomes equal those of Kafka's RangeAssignor
-without racks.
+With n partitions and m subscribers each run has n // m of them, and the first n % m runs one more. So topics with equal
+partitions and subscribers have equal partition numbers at the same member. Outcomes equal those of Kafka's
+RangeAssignor without racks.
 """
 
 from __future__ import annotations

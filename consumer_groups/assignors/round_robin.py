@@ -1,4 +1,4 @@
-"""All partitions of all topics in one row, dealt out in turn; who is not subscribed to a topic is passed over.
+"""Round-robin assignor: deals out all partitions of all topics in turn, skipping members not subscribed to a topic.
 
 The turn goes on from one topic to the next. Outcomes equal those of Kafka's RoundRobinAssignor.
 """

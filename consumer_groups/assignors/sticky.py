@@ -1,9 +1,9 @@
-"""Loads as equal as they can be; among the ways to that, the one that leaves most partitions where they are.
+"""Sticky assignor: loads as equal as possible, and among such assignments the one that moves fewest partitions.
 
-Partitions with the same subscribers are interchangeable but for who owned them, so balance is found in counts
-(`balance`) and only then turned into partitions: who owned some keeps as many as it may, and what is left is dealt
-out in turn, first to who has least. Two members that claim the same partition are both disbelieved, as in Kafka:
-the partition counts as nobody's.
+Partitions with the same subscribers differ only by their previous owners, so balance is found in counts (`balance`)
+and only then turned into partitions: previous owners keep as many as their count allows, and the rest is dealt out in
+turn, first to the members with the least load. If two members claim the same partition, neither claim counts, as in
+Kafka: the partition has no owner.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOBODY: Final = -1
 
 
 class _Pool(msgspec.Struct, frozen=True):
-    """All partitions that have the same subscribers; members are known by their place in the order."""
+    """Partitions that have the same subscribers; members are given by their index in the order."""
 
     subscribers: tuple[int, ...]
     owned: dict[int, list[TopicPartition]] = {}
@@ -68,7 +68,7 @@ def _pool_partitions(members: Sequence[Subscriber], partitions: Mapping[str, int
 
 
 def _believe(members: Sequence[Subscriber], partitions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """Find the owner of each partition that is still there and still wanted by the one member that claims it."""
+    """Find the owner of each partition that still exists, with exactly one claimant that is still subscribed to it."""
     owners: dict[TopicPartition, int] = {}
     for place, member in enumerate(members):
         for one in member.owned:

@@ -1,6 +1,6 @@
-"""What an assignor is given, what it gives back, and the order in which it looks at both.
+"""Input and output of assignors, and the order in which they process them.
 
-It knows members and partitions. It must not know any one assignor.
+It knows members and partitions. It must not know any particular assignor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FEW: Final = 250
 
 
 class _Shared:
-    """Each partition once, by topic and number: holdings, targets and owners of all groups name the same ones."""
+    """Cache of partition objects by topic and number, shared by holdings, targets and owners of all groups."""
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[int, TopicPartition]] = {}
@@ -32,18 +32,18 @@ _shared: Final = _Shared()
 
 
 def share(topic: str, numbers: Iterable[int]) -> list[TopicPartition]:
-    """Partitions of one topic, in the order given."""
+    """Shared partition objects of one topic, in the order given."""
     known = _shared.topics.setdefault(topic, {})
     before = len(known)
     found = [known.get(number) or known.setdefault(number, TopicPartition(topic, number)) for number in numbers]
     _shared.count += len(known) - before
-    if _shared.count > _MOST_SHARED:  # the topics of before may be gone
+    if _shared.count > _MOST_SHARED:  # earlier topics may be gone
         _shared.topics, _shared.count = {}, 0
     return found
 
 
 def in_order(partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-    """Sorted, many of them topic by topic: no other thread runs Python in the middle of a sort."""
+    """Sort partitions, many of them topic by topic: a sort blocks other Python threads until it ends."""
     if len(partitions) < _FEW:
         return sorted(partitions)
     numbers: dict[str, list[int]] = {}
@@ -53,22 +53,22 @@ def in_order(partitions: Collection[TopicPartition]) -> list[TopicPartition]:
 
 
 class Subscriber(msgspec.Struct, frozen=True):
-    """One member as an assignor sees it. Member ids are distinct within a group."""
+    """A member as an assignor sees it. Member ids are distinct within a group."""
 
     member_id: str
     topics: frozenset[str]
-    """What it is subscribed to, patterns resolved already."""
+    """Topics that it is subscribed to, with patterns resolved."""
     instance_id: str | None = None
-    """Static members have one, and keep it when they come back under another member id."""
+    """Instance id of a static member, which keeps it when it comes back under another member id."""
     owned: frozenset[TopicPartition] = frozenset()
-    """What it owned before. Only sticky looks at it."""
+    """Partitions it owned before. Only the sticky assignor uses them."""
 
 
 Assignment = Mapping[str, frozenset[TopicPartition]]
 """An entry for every member, empty where it owns nothing."""
 
 Assignor = Callable[[Sequence[Subscriber], Mapping[str, int]], Assignment]
-"""Subscribers and the number of partitions of each topic in, an assignment out. Pure, whatever order they come in."""
+"""Maps subscribers and the number of partitions of each topic to an assignment. Pure; input order does not matter."""
 
 
 def order_members(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
@@ -77,7 +77,7 @@ def order_members(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
 
 
 def group_topics(subscribers: Iterable[Subscriber], partitions: Mapping[str, int]) -> dict[str, list[Subscriber]]:
-    """Find the subscribers of each topic that is there and wanted: topics in order, subscribers in the order given."""
+    """Find the subscribers of each existing, subscribed topic: topics sorted, subscribers in the order given."""
     wanted: dict[str, list[Subscriber]] = {}
     for subscriber in subscribers:
         for topic in subscriber.topics:
@@ -92,5 +92,5 @@ def _place(subscriber: Subscriber) -> tuple[bool, bytes, bytes]:
 
 
 def _java_order(text: str) -> bytes:
-    """Names are ordered by their UTF-16 code units as in Java: an astral character comes before U+E000."""
+    """Sort key by UTF-16 code units, as in Java: an astral character comes before U+E000."""
     return text.encode("utf-16-be", "surrogatepass")
