@@ -1,4 +1,4 @@
-"""The relations of committed offsets and lag, for SQL."""
+"""SQL relations of committed offsets and lag."""
 
 from consumer_groups.sql.views import COMMITTED_OFFSETS, group_lag
 

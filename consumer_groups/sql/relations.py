@@ -1,14 +1,14 @@
-"""The relations that SQL finds over a root, by the names that every engine knows them by. Pure.
+"""SQL relations over a root, under the same names in every engine. Pure.
 
     orders                the table of the topic, as it is
-    orders_text           the same with key, value and headers' values as text; what is no UTF-8 as base64
-    consumer_offsets      what groups ever committed, as stored; also by the table's own name
-    committed_offsets     the latest of each partition
-    group_lag             how far each group is behind
-    transactions          the last commits of each transactional id; as stored by the table's own name
+    orders_text           the same with key, value and header values as text; base64 where they are not UTF-8
+    consumer_offsets      all commits of groups, as stored; also under the table's own name
+    committed_offsets     the latest commit of each partition
+    group_lag             lag of each group
+    transactions          the last commits of each transactional id; as stored under the table's own name
 
-A topic counts before a view of the same name. It knows which relation is made of what, and the words in which engines
-differ; it must not know where a table is, or who runs the texts.
+A topic hides a view of the same name. It knows how each relation is built, and where the dialects of engines differ; it
+must not know where a table is, or which engine runs the texts.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CONSUMER_OFFSETS: Final = "consumer_offsets"
 COMMITTED: Final = "committed_offsets"
 LAG: Final = "group_lag"
 TRANSACTIONS: Final = "transactions"
-#: Those that are of groups and not of one topic.
+#: Relations of groups rather than of one topic.
 OF_GROUPS: Final = (OFFSETS_TABLE, CONSUMER_OFFSETS, COMMITTED, LAG)
-#: What is there where a table of the server's own is.
+#: Relations that exist if a table of the server's own exists.
 OF_SERVER: Final = {OFFSETS_TABLE: OF_GROUPS, TRANSACTIONS_TABLE: (TRANSACTIONS_TABLE, TRANSACTIONS)}
 
 
 class Table(NamedTuple):
-    """The Delta table of `topic`, or one of the server's own, is known by `name`."""
+    """The Delta table of `topic`, or one of the server's own, under `name`."""
 
     name: str
     topic: str
@@ -51,10 +51,10 @@ Relation = Table | View
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What engines write each in their own way.
+    """SQL dialect of an engine.
 
-    `quote` makes of a relation's name what stands for it in a text, `text_of` of a column of bytes that column as text.
-    `mapped` has every element of a column of lists, by the name that it is given, become what a text makes of it.
+    `quote` quotes the name of a relation; `text_of` converts a column of bytes to text. `mapped(column, name, made)`
+    maps each element of a list column, bound to `name`, by the expression `made`.
     """
 
     quote: Callable[[str], str]
@@ -83,13 +83,13 @@ SPARK: Final = Dialect(
 
 
 def names_in(query: str) -> set[str]:
-    """Every word that may be the name of a relation; unquoted ones are lower case to SQL."""
+    """Words of a query that may name a relation; unquoted ones in lower case, as in SQL."""
     found = _WORD.finditer(query)
     return {quoted.replace('""', '"') if (quoted := each[1]) else (each[2] or "").lower() for each in found} - {""}
 
 
 def relations_of(topics: Iterable[str], own: Collection[str]) -> list[str]:
-    """The names of all there are, by the topics and the server's own tables that are there."""
+    """Names of all relations, given the existing topics and tables of the server's own."""
     found = sorted(topics)
     taken = {each.lower() for each in found}
     others = [f"{topic}{_TEXT}" for topic in found]
@@ -98,7 +98,7 @@ def relations_of(topics: Iterable[str], own: Collection[str]) -> list[str]:
 
 
 def plan_relations(names: Collection[str], topics: Collection[str], dialect: Dialect) -> list[Relation]:
-    """Those of the names that there are, and what they are made of, in the order in which they are to be made."""
+    """Relations to create for the names that exist, with those they are built from, in order of creation."""
     wanted = sorted(name for name in names if name in topics)
     asked = set(names) - set(topics)
     suffixed = {name: name.removesuffix(_TEXT) for name in sorted(asked) if name.endswith(_TEXT)}

@@ -1,8 +1,8 @@
-"""What SQL asks of groups and transactions: views of their latest rows, and the query of the lag.
+"""SQL texts for groups and transactions: views of their latest rows, and the query for the lag.
 
-Spark, DuckDB and delta-rs (DataFusion) all take these texts as they stand: every column is named with its table, so
-that `group`, `offset` and `partition` are nobody's words. They read tables alone: what is still in the journal is not
-seen. It must not know how a table is found, or who runs the text. Pure.
+Spark, DuckDB and delta-rs (DataFusion) all accept these texts unchanged: every column is qualified by its table, so
+that `group`, `offset` and `partition` are not taken for keywords. They read tables only, not what is still in the
+journal. It must not know how a table is found, or which engine runs the text. Pure.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _checked(relation: str) -> str:
 
 
 def committed_offsets(relation: str) -> str:
-    """The latest row of each key of the table `__consumer_offsets`, which is known by this name; not what is gone."""
+    """Query for the latest row of each key of `__consumer_offsets`, without deleted keys; `relation` is its name."""
     return _COMMITTED.format(relation=_checked(relation))
 
 
@@ -73,14 +73,14 @@ COMMITTED_OFFSETS: Final = committed_offsets("consumer_offsets")
 
 
 def last_transactions(relation: str) -> str:
-    """The same of the table `__transactions`: what is remembered of each transactional id."""
+    """Query for the latest rows of `__transactions`: the state of each transactional id."""
     return _TRANSACTIONS.format(relation=_checked(relation))
 
 
 def group_lag(topics: Mapping[str, str], *, committed: str = "committed_offsets") -> str:
-    """How far each group is behind, by what is committed; `topics` are known by these names, plain or quoted.
+    """Query for the lag of each group by its committed offsets; `topics` maps topics to relations, plain or quoted.
 
-    `end_offset` and `lag` are null where a topic is not among them, or its table has nothing of the partition.
+    `end_offset` and `lag` are null if a topic is not among them, or its table has no rows of the partition.
     """
     if not topics:
         raise ValueError("a lag needs the tables of one topic or more")
