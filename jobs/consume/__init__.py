@@ -1,7 +1,7 @@
 """Topics as a streaming query of Spark, in a consumer group: the job `consume`, run by `python -m jobs.consume`.
 
-Of the modules here `bisection` decides; `member_loop`, `batches`, `bisect_batch` and what they use do. The job is
-imported when it is asked for: Spark's workers import parts of this package, and need no job.
+`bisection` makes decisions; `member_loop`, `batches`, `bisect_batch` and their helpers carry them out. The job is
+imported lazily: Spark's workers import parts of this package without needing it.
 """
 
 from importlib import import_module

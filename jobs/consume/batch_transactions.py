@@ -1,13 +1,13 @@
-"""A batch as one transaction of the server: the rows that come of it, and how far its group has come with it.
+"""A batch as one transaction of the server: its output rows, and the offsets of its group.
 
-    transaction = transactions.begin_for(share)       or of the version of a query: None where that is committed
-    transactions.move(transaction, share, offsets)    they are a part of it; Fenced
-    …                                                 the sink puts rows into it, and commits it
-    transactions.end(transaction)                     where there were no rows
-    transactions.is_committed(transaction)            where something failed: if not, it is aborted then
+    transaction = transactions.begin_for(share)       or for a version of a query: None if that is committed
+    transactions.move(transaction, share, offsets)    adds the offsets; Fenced
+    …                                                 the sink adds rows, and commits
+    transactions.end(transaction)                     commits if there were no rows
+    transactions.is_committed(transaction)            after a failure: if not, it is aborted
 
-Whatever shuts out the member, or a server that was begun anew, is Fenced: the batch is to be read again from what is
-committed, by whoever has its partitions. It knows routes, and nothing of batches.
+Fenced is raised if the member was shut out or the server restarted: the owners of the partitions then read the batch
+again from the committed offsets. It knows routes, and nothing of batches.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from jobs.source.positions import Positions
 __all__ = ["Transactions"]
 
 _PAUSE_S: Final = 0.2
-#: More than a server allows: it says how long it does.
+#: More than a server allows: its refusal names the limit.
 _LONGEST_MS: Final = 2**63 - 1
 _REFUSED: Final = (409, 422)
 _CONFLICT: Final = (409,)
-#: Of one that was aborted, as a topic was gone whose offsets it was to move.
+#: Refusals of a transaction that was aborted, 404 if a topic was gone whose offsets it was to move.
 _NO_MORE: Final = (409, 404)
 _DECIDED: Final = 40918
 _NO_SUCH_TIME: Final = 42208
@@ -38,25 +38,25 @@ _TIMED_OUT: Final = 40915
 
 
 class Transactions:
-    """Of one group."""
+    """Transactions of one group."""
 
     def __init__(self, groups: Groups, group: str) -> None:
         self._groups = groups
         self._group = group
 
     def begin_for(self, share: Share) -> str:
-        """Named after the first partition, which has one owner: what that one's predecessor left open is forgotten."""
+        """Begin one named after the first partition, which has one owner: one left open by another is aborted."""
         topic, partition = min(share.partitions)
         begun = self._begin({"transactional_id": self._name(f"{topic}-{partition}")})
         assert begun is not None  # noqa: S101 - only a version may be committed already
         return begun
 
     def begin(self, query: str, version: int) -> str | None:
-        """All who begin a version are given the same, while it is open."""
+        """Begin the transaction of a version; all callers get the same one while it is open."""
         return self._begin({"transactional_id": self._name(query), "version": version})
 
     def begin_anew(self, query: str, version: int) -> str | None:
-        """A version that nobody has put anything into yet: what a run that was killed did is forgotten."""
+        """Begin the transaction of a version without content: one left by a killed run is aborted first."""
         left = self.begin(query, version)
         if left is None:
             return None
@@ -73,11 +73,11 @@ class Transactions:
             raise
 
     def end(self, transaction: str) -> None:
-        """Commit it; one that is committed stays what it is."""
+        """Commit a transaction; one that is committed stays so."""
         self._groups.ask("POST", f"/transactions/{transaction}/commit", {"stages": []})
 
     def is_committed(self, transaction: str) -> bool:
-        """Fenced where it was aborted by somebody else than whoever asks."""
+        """Return whether it is committed; an open one is aborted. Fenced if it was aborted by another party."""
         while True:
             state = self._groups.ask("GET", f"/transactions/{transaction}").json()["state"]
             if state == "committed":
@@ -89,7 +89,7 @@ class Transactions:
             time.sleep(_PAUSE_S)  # it is being committed
 
     def _name(self, of: str) -> str:
-        """A group's name may be as long as that of a transaction."""
+        """Build the transactional id, hashed, as the name of a group may be as long as a whole id."""
         return f"consume-{uuid.uuid5(uuid.NAMESPACE_URL, f'{self._group}/{of}').hex}"
 
     def _begin(self, asked: dict[str, Any]) -> str | None:
@@ -106,7 +106,7 @@ class Transactions:
         return self._groups.ask("POST", "/transactions", asked, fine=_REFUSED)
 
     def _why(self, transaction: str) -> Exception:
-        """Of one that was aborted a commit says why."""
+        """Find why a transaction was aborted: the answer to a commit tells."""
         answer = self._groups.ask("POST", f"/transactions/{transaction}/commit", {"stages": []}, fine=_NO_MORE)
         what = answer.json()["message"]
         if _code(answer) == _TIMED_OUT:

@@ -1,9 +1,9 @@
-"""What is done with each batch of a group's member, and in which order: what it comes to, and its commit.
+"""Batches of a group's member: the output and the commit of each, in the order of the delivery guarantee.
 
 at-least-once: output, then commit · at-most-once: commit, then output · exactly-once: both in one transaction
 
-Dead letters are stored in one transaction with the commit; at most once behind it, as all else. A batch that cannot be
-worked on is done in parts, each of them as if it were a batch.
+Dead letters are stored in one transaction with the commit; with at-most-once after it, as all output. A batch that
+fails is done in parts, each of them like a batch.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ _NO_PARTS: Final = (
     "have the function give it up by the column dead_letter"
 )
 
-#: Told of each batch: the offsets that were gone through by topic, the partitions that could not be committed, and how
-#: many dead letters there were by topic.
+#: Called for each batch with the number of offsets processed by topic, the partitions that could not be committed, and
+#: the number of dead letters by topic.
 Tell = Callable[[dict[str, int], list[TopicPartition], dict[str, int]], None]
 
 
 class Reading(NamedTuple):
-    """A share, and where it is read from."""
+    """A share, and the positions it is read from."""
 
     share: Share
     positions: Positions
 
 
 class Batches:
-    """Of one share. Fenced is raised where it was taken away: there is no next batch of it.
+    """Batches of one share. Fenced is raised if the share was taken away: there is no next batch of it.
 
-    Where nothing rescues it a batch that cannot be worked on ends the query.
+    Without `rescued_by`, a batch that fails ends the query.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Batches:
         self._rescue = rescue, reader
 
     def work(self, batch: DataFrame, batch_id: int, ends: Positions, delivery: str, query: str | None = None) -> None:
-        """`query` is the name of what is kept from batch to batch, if anything is."""
+        """Process a batch, in parts if it fails. `query`: name of the state kept from batch to batch, if any."""
         if self._rescue is None:
             with plainly():
                 self.do(batch, batch_id, ends, delivery, query)
@@ -104,7 +104,7 @@ class Batches:
             rescue.run(spans, parts, raised)
 
     def next_number(self, batch_id: int) -> int:
-        """Of a part of a batch: none is used twice."""
+        """Return a number for a part of a batch; none is used twice."""
         self._more += 1
         return batch_id + self._more
 
@@ -112,14 +112,14 @@ class Batches:
         self.do(self._pipeline.of_part(records), number, ends, delivery)
 
     def do(self, batch: DataFrame, batch_id: int, ends: Positions, delivery: str, query: str | None = None) -> None:
-        """All of it, up to the commit; Raised where it cannot be worked on."""
+        """Process a batch up to its commit; Raised if its computation fails."""
         self._ends = ends
         progress = find_progress(self._positions, ends)
         letters: dict[str, int] = {}
         if delivery == EXACTLY_ONCE:
             letters = self._store_once(batch, batch_id, progress, query)
         elif delivery == AT_MOST_ONCE:
-            # Refused, nothing of it is done, here: whoever owns the partitions now does it.
+            # If the commit is refused, nothing is output here: the present owner of the partitions does it.
             self._member.commit(self._share, progress)
             self._at("consume.committed")
             with self._pipeline.made(batch, batch_id) as made:
@@ -135,7 +135,7 @@ class Batches:
         self._count(progress, [], letters)
 
     def probe(self, records: DataFrame, number: int, delivery: str) -> None:
-        """Nothing of it is committed, and where it would be stored once nothing is stored."""
+        """Process records without committing; with exactly-once nothing is stored either."""
         with self._pipeline.made(self._pipeline.of_part(records), number) as made:
             if made.rows is not None and delivery == EXACTLY_ONCE:
                 _compute(made.rows)
@@ -184,7 +184,7 @@ class Batches:
     def _store_once(self, batch: DataFrame, batch_id: int, progress: Positions, query: str | None) -> dict[str, int]:
         transaction = self._begin(batch_id, query)
         if transaction is None:
-            # What is kept from batch to batch is made by computing it.
+            # The batch is committed; computing it restores the state kept from batch to batch.
             _compute(batch)
             return {}
 
@@ -200,7 +200,7 @@ class Batches:
         return counted
 
     def _decide(self, transaction: str, progress: Positions, store: Callable[[dict[str, int]], None]) -> dict[str, int]:
-        """What is stored within it, and how far the group is, are there together or not at all."""
+        """Commit the offsets and what `store` adds in one transaction, both or neither."""
         transactions, counted = self._transactions, dict[str, int]()
         self._at("consume.begun")
         transactions.move(transaction, self._share, progress)
@@ -214,7 +214,7 @@ class Batches:
         return counted
 
     def _begin(self, batch_id: int, query: str | None) -> str | None:
-        """With a checkpoint a batch comes again that was stored, where the run ended before Spark wrote that down."""
+        """Begin the transaction; None if committed already: with a checkpoint Spark may repeat a run's last batch."""
         if query is None:
             return self._transactions.begin_for(self._share)
         begin = self._transactions.begin if self._begun else self._transactions.begin_anew
@@ -222,7 +222,7 @@ class Batches:
         return begin(query, batch_id)
 
     def _commit(self, progress: Positions) -> None:
-        """Of a share that was taken away in part, the rest is committed all the same."""
+        """Commit; if a part of the share was taken away, the rest is committed all the same."""
         try:
             self._member.commit(self._share, progress)
         except Fenced:
@@ -240,7 +240,7 @@ class Batches:
 
 
 class _Parts:
-    """What can be done of one batch."""
+    """Parts of one batch, as `Rescue` uses them."""
 
     def __init__(self, batches: Batches, reader: PartReader, spark: SparkSession, batch_id: int, delivery: str) -> None:
         self._batches = batches

@@ -1,7 +1,7 @@
-"""A batch that failed is done in parts, so that what cannot be worked on becomes a dead letter, and nothing else does.
+"""Bisection of a failed batch: it is done in parts, so that only records that fail by themselves become dead letters.
 
-It does what `bisection` says: has parts worked on, waits between tries, and tells people. It must not know how a part
-is read, computed, stored or committed.
+It carries out the steps of `bisection`: processes parts, waits between tries, prints messages. It must not know how a
+part is read, computed, stored or committed.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ _LOOK_EVERY_S: Final = 0.1
 
 
 class Parts(Protocol):
-    """Of a batch. Raised is raised where one cannot be worked on."""
+    """Operations on parts of a batch. Raised is raised if a part fails."""
 
     def work_on(self, spans: Spans) -> bool:
-        """Done and committed when it returns; answers whether there was a record."""
+        """Process and commit a part; returns whether there was a record."""
         ...
 
     def probe(self, of: TopicPartition, there: Range) -> bool:
-        """Do the first record there as if it were to be committed, which it is not; False where there is none."""
+        """Process the first record of a range without committing it; False if there is none."""
         ...
 
     def give_up(self, record: GivenUp) -> None:
-        """It is a dead letter and committed, or neither."""
+        """Store a dead letter and commit its offset, both or neither."""
         ...
 
 
 class Rescue:
-    """Of one query. `limit` is how often a record may be tried; `leave` says that there is no time for more.
+    """Bisection of the failed batches of one query. `limit`: tries of a record; `leave`: tells if the query is to end.
 
-    What is left where nothing could be told yet is taken up with the next batch.
+    A bisection that cannot be decided yet continues with the next batch.
     """
 
     def __init__(self, limit: int, *, leave: Callable[[], bool], wipe: Callable[[], None], probe: Steps) -> None:
@@ -74,12 +74,12 @@ class Rescue:
         return self._left is not None
 
     def check_done(self) -> None:
-        """When there is no next batch."""
+        """Raise if an undecided bisection is left; called when there is no next batch."""
         if self._left is not None and isinstance(step := plan_step(self._left), CannotBlameRecord):
             raise Unfinished(f"{self._sentence(step)}, and nothing else came to see whether others pass: {self._why}")
 
     def run(self, spans: Spans, parts: Parts, why: Raised | None = None) -> None:
-        """To the end of a batch that failed, or as far as can be told. Fenced where it is to be left."""
+        """Process a failed batch to its end, or until undecided. Fenced if the query is to end."""
         if why is not None:
             self._why = str(why)
             self._wipe()

@@ -1,17 +1,17 @@
-"""Which record of a batch cannot be worked on: how the batch is cut, and when a record is given up. Pure.
+"""Bisection: finds the record on which a batch fails, and decides when it is given up. Pure.
 
-    the batch failed  →  the first half of what is bad, …  →  one record, by itself, as often as it may be tried
-    →  given up, if a record has passed since what it was cut from first failed
+    the batch failed  →  the first half of the bad part, …  →  one record, alone, up to the limit of tries
+    →  given up, if a record has passed since the part it was cut from first failed
 
-    Work      do a part, and commit it                                   passed, failed
-    Probe     do the first record of a range, and commit nothing         probed
+    Work      process a part, and commit it                              passed, failed
+    Probe     process the first record of a range, and commit nothing    probed
     GiveUp    the record is a dead letter                                given_up
-    CannotBlameRecord it cannot be told from a function that fails on everything
+    CannotBlameRecord the function may fail on every record
 
-Where nothing has passed yet, others are probed: a function that fails on them as well is to blame itself, or what it
-writes to is, and no record is given up. A probe that passes earns the record one more try behind it, so that what
-failed for a while is not taken for what always fails. Partitions are cut before ranges are, and what is worked on is
-always what is next in line, so each part can be committed.
+If nothing has passed yet, other records are probed: if they fail as well, the function or its output is to blame, and
+no record is given up. After a probe that passes, the record gets one more try, so that a temporary failure is not taken
+for a permanent one. Partitions are split before ranges, and a part always starts at the next offsets in line, so that
+each part can be committed.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _LONGEST_PAUSE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class BisectionState:
-    """`ahead` is what is left of the batch, `bad` the part of it that is known to fail, if any.
+    """State of a bisection. `ahead`: the rest of the batch; `bad`: the part of it known to fail, if any.
 
-    `limit` is how often a record may be tried, `most` how often this one is. `tries` are of a part of one record;
-    `witnessed` says whether a record has passed since; `probes` is how many were looked for, of which `refuted` failed.
+    `limit`: maximum tries of a record; `most`: that of the current one. `tries`: of a bad part of one record;
+    `witnessed`: a record has passed since the first failure; `probes`: probes made, of which `refuted` failed.
     """
 
     ahead: Spans
@@ -88,7 +88,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class CannotBlameRecord:
-    """So many others were tried, and failed; where there was none it is for what comes behind the batch to say."""
+    """No record can be blamed: `refuted` probes failed; if there were none, records after the batch decide."""
 
     of: TopicPartition
     offset: int
@@ -100,17 +100,17 @@ Step = Work | Probe | GiveUp | CannotBlameRecord
 
 
 def begin(spans: Spans, limit: int) -> BisectionState:
-    """Of a batch that has failed."""
+    """Begin the bisection of a failed batch."""
     return failed(BisectionState(spans, {}, limit, limit), spans)
 
 
 def extended(course: BisectionState, spans: Spans) -> BisectionState:
-    """There is more ahead by now, where others may be looked for."""
+    """Continue with more records ahead, which can be probed."""
     return replace(course, ahead=spans, probes=0, refuted=0)
 
 
 def plan_step(course: BisectionState) -> Step | None:
-    """None where nothing is left."""
+    """Return the next step; None if nothing is left."""
     if not course.ahead:
         return None
     if not course.bad:
@@ -127,7 +127,7 @@ def plan_step(course: BisectionState) -> Step | None:
 
 
 def passed(course: BisectionState, spans: Spans, *, seen: bool) -> BisectionState:
-    """A part is committed; not `seen` where there was no record in it, which says nothing."""
+    """Note that a part is committed; not `seen` if it had no record, so that it proves nothing."""
     ahead, bad = _without(course.ahead, spans), _without(course.bad, spans)
     if not bad:
         return BisectionState(ahead, {}, course.limit, course.limit)
@@ -141,7 +141,7 @@ def failed(course: BisectionState, spans: Spans) -> BisectionState:
 
 
 def probed(course: BisectionState, *, well: bool | None) -> BisectionState:
-    """None where there was no record to look at."""
+    """Note the outcome of a probe; None if there was no record to probe."""
     if well:
         return replace(course, witnessed=True, most=course.tries + 1)
     return replace(course, probes=course.probes + 1, refuted=course.refuted + int(well is False))
@@ -173,7 +173,7 @@ def _first_half(spans: Spans) -> Spans:
 
 
 def _without(spans: Spans, done: Spans) -> Spans:
-    """What is done stands at the beginning of its partitions."""
+    """Remove processed ranges, which are at the start of their partitions."""
     left = {of: Range(done[of].end, there.end) if of in done else there for of, there in spans.items()}
     return {of: there for of, there in left.items() if there.start < there.end}
 
@@ -183,7 +183,7 @@ def _pause_s(tries: int) -> float:
 
 
 def _probes(ahead: Spans, bad: TopicPartition) -> Iterator[Probe]:
-    """First what is next in other partitions, then behind it; farther each time, as bad ones lie close together."""
+    """Records to probe: the next ones of other partitions first, then ever farther, as bad records lie together."""
     places = [(of, there.start + int(of == bad), there.end) for of, there in ahead.items()]
     places.sort(key=lambda each: (each[0] == bad, each[0]))
     longest = max(end - start for _, start, end in places)

@@ -1,10 +1,10 @@
-"""Whose fault it is that a batch failed.
+"""Attribution of a failed batch: to its records or not.
 
-    with blamed(): …      what a function, or the action over what it made, raises is Raised; what is no record's fault
-                          is raised as it is
+    with blamed(): …      errors of a user's function, or of an action on its result, become Raised; errors that no
+                          record causes are raised unchanged
 
-No record's fault is what this project's own parts say (a server that does not answer, a fenced member), and what Spark
-knows of a plan before it has seen a row.
+No record causes the errors of this project's own parts (a server that does not answer, a fenced member), nor those that
+Spark finds in a plan before it has seen a row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Raised", "blamed", "plainly"]
 
 
 class Raised(Exception):
-    """A batch, or a part of one, cannot be worked on; `error` is what was raised."""
+    """Processing a batch, or a part of one, failed with `error`."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -45,7 +45,7 @@ def blamed(*but: type[Exception]) -> Generator[None]:
 
 @contextmanager
 def plainly() -> Generator[None]:
-    """For whoever does not ask whose fault it is."""
+    """Unwrap Raised, for callers that do not attribute failures."""
     try:
         yield
     except Raised as raised:

@@ -1,8 +1,8 @@
-"""The column by which a function says that it gives up a record, and what a frame with it comes to.
+"""The column by which a function gives up records, and its evaluation.
 
     orders.select("key", …, dead_letter(when(col("item").isNull(), "no item")))
 
-A row with a reason is not put out; the record that it is of becomes a dead letter. It knows frames, and no server.
+A row with a reason is not output; its record becomes a dead letter. It knows frames, and no server.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _KIND: Final = "struct<topic:string,partition:int,offset:bigint,reason:string>"
 
 
 def dead_letter(reason: Column | str) -> Column:
-    """`reason` is null for all that are not given up, or is the name of a column that is.
+    """Column that gives up records. `reason`: a column, or its name, that is null for all other records.
 
-    It is to be made of records as they came: with their topic, partition and offset.
+    The frame must still have the topic, partition and offset of the records.
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as Spark's own pages have it, where Spark is
 
@@ -40,7 +40,7 @@ def dead_letter(reason: Column | str) -> Column:
 
 
 def gives_up(schema: StructType) -> bool:
-    """Whether rows may say so; InvalidRequest where a column has the name and not the kind."""
+    """Return whether a frame has the column; InvalidRequest if one of that name has another type."""
     found = [field.dataType.simpleString() for field in schema.fields if field.name == COLUMN]
     if found and found != [_KIND]:
         raise InvalidRequest(f"a column {COLUMN!r} is made by pyspark_lakelog.dead_letter, and is not {found[0]:.80}")
@@ -49,16 +49,16 @@ def gives_up(schema: StructType) -> bool:
 
 @contextmanager
 def computed(frame: DataFrame) -> Generator[DataFrame]:
-    """The same rows, however often they are looked at, and whatever executors are lost.
+    """Fix the rows of a frame, for several reads, and even if executors are lost.
 
-    Computed anew, a record might be a letter at first and a row then, or neither. Cached rows would be.
+    Recomputed, a record might first be a letter and then a row, or neither. Cached rows could be recomputed.
     """
     with blamed():
         kept = frame.localCheckpoint(eager=True)
     try:
         yield kept
     finally:
-        java: Any = kept._jdf  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - nobody else would let go soon
+        java: Any = kept._jdf  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - else it is freed late
         java.queryExecution().logical().rdd().unpersist(False)  # noqa: FBT003 - without waiting
 
 
@@ -67,9 +67,9 @@ def rows_of(frame: DataFrame) -> DataFrame:
 
 
 def find_given_up(frame: DataFrame, before: Positions, ends: Mapping[TopicPartition, int]) -> Iterator[GivenUp]:
-    """In the order of their places, of a batch that goes from `before` to `ends`.
+    """Find the records given up, in order, of a batch from `before` to `ends`.
 
-    Below that they were given up when that was committed; Unfinished where a place was never in the batch.
+    Those below `before` were given up with an earlier commit; Unfinished if one was never in the batch.
     """
     letters = frame.where(f"{COLUMN} IS NOT NULL").select(f"{COLUMN}.*").orderBy(*_PLACE)
     row: Any

@@ -1,10 +1,10 @@
-"""Records that a function gives up become dead letters of the group, in a transaction with its offsets or without.
+"""Stores records that a function gives up as dead letters of the group, in a transaction with its offsets or without.
 
     letters.store(places, transaction, counts)     as a part of it; without one they are durable when it returns
 
-A letter is the record as it lies in the log, read there again: what the function has made of it is another matter. What
-retention or compaction took meanwhile is left out, as nothing is left of it, and so is what is in the dead-letter topic
-itself already. It must not know what is done with the other rows.
+A letter is the original record, read again from the log, not what the function made of it. Records removed by retention
+or compaction meanwhile are left out, and so are those of the dead-letter topic itself. It must not know what is done
+with the other rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Letters"]
 
 
 class Letters:
-    """Of one group, whose dead letters go `to` a topic."""
+    """Dead letters of one group, which go `to` a topic."""
 
     def __init__(self, groups: Groups, server: Server, *, to: str, group: str) -> None:
         self.to = to
@@ -39,7 +39,7 @@ class Letters:
         self._alone = Numbered(f"consume-{uuid.uuid4().hex}", 0)
 
     def store(self, given_up: Iterable[GivenUp], transaction: str | None, counts: dict[str, int]) -> None:
-        """Those in the order of their places; `counts` has how many there are by topic."""
+        """Store letters of records given in order; adds their number by topic to `counts`."""
         numbered, part = _within(transaction) if transaction is not None else (self._alone, None)
         for topic, some in itertools.groupby(stretches(given_up), key=lambda some: some[0].of.topic):
             counts.setdefault(topic, 0)

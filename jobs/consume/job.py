@@ -97,7 +97,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _attempts(text: str) -> int | None:
-    """None for ever."""
+    """Parse the option; None means unlimited."""
     if text == "-1":
         return None
     if not (text.isascii() and text.isdigit()) or not int(text):
@@ -115,7 +115,7 @@ def _matches(pattern: str | None, topic: str) -> bool:
 
 
 def _work(run: StreamRun) -> None:
-    from jobs.consume.member_loop import consume  # noqa: PLC0415 - who only asks for the options need not have Spark
+    from jobs.consume.member_loop import consume  # noqa: PLC0415 - showing the options must not need Spark
 
     consume(run, load_function(run.options.module) if run.options.module else None)
 

@@ -1,10 +1,9 @@
-"""A member of a group reads with Spark: share by share, batch by batch.
+"""Main loop of a group member that reads with Spark: share by share, batch by batch.
 
-    a share of the partitions  →  a query over it, from what is committed  →  batches, each of them committed
+    a share of the partitions  →  a query over it, from the committed offsets  →  batches, each of them committed
 
-The group is the checkpoint: what is committed says where the next query begins, here or at another member. It knows the
-order of these steps; of shares `group_member` knows, of positions `start_offsets`, of batches `batches`, of frames
-`pipeline`.
+The group is the checkpoint: the next query begins at the committed offsets, here or at another member. It knows the
+order of these steps; `group_member` handles shares, `start_offsets` positions, `batches` batches, `pipeline` frames.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = ["consume"]
 
 _PATIENCE_MS: Final = 120_000
 _PAUSE_S: Final = 0.2
-#: A transaction holds all that comes of a batch, and a server bounds it.
+#: Limit of a batch with exactly-once: a transaction holds all its output, and a server bounds its size.
 _OFFSETS_AT_ONCE: Final = "100000"
 
 Starts = dict[TopicPartition, Start]
@@ -54,7 +53,7 @@ Starts = dict[TopicPartition, Start]
 def consume(
     run: StreamRun, function: UserFunction | None, transactions: Callable[[Groups, str], Transactions] = Transactions
 ) -> None:
-    """Until it is told to stop, or with `--available-now` what was there is read."""
+    """Run until stopped, or with `--available-now` until everything present at the start is read."""
     with closing(Groups(run.url)) as groups, closing(Server(run.url, _PATIENCE_MS)) as server:
         consuming = _Consuming(run, groups, server, function, transactions(groups, run.options.group))
         consuming.check()
@@ -80,14 +79,14 @@ class _Consuming:
         self._letters = Letters(groups, server, to=dead_letter_topic(group, run.options.dead_letters), group=group)
 
     def check(self) -> None:
-        """What cannot be is refused before the group is joined."""
+        """Refuse unknown topics before the group is joined."""
         options, there = self._options, self._server.topics()
         for name in [*(options.topic or ()), *([options.to] if options.to else ())]:
             if name not in there:
                 raise UnknownTopics([name], self._server.url)
 
     def show(self) -> None:
-        """What a member would read that had all partitions; nobody is asked for them."""
+        """Show what a member with all partitions would read, without joining the group."""
         run, options = self._run, self._options
         members = [f"member {other.name} reads, too" for other in self._groups.readers(options.group)]
         starts = self._plan(self._partitions())
@@ -104,7 +103,7 @@ class _Consuming:
         session_ms, reset = options.session_timeout, options.auto_offset_reset
         self._wait_until_alone()
         if self._run.stopping.is_set():
-            # Who joined now would have others wait for partitions that it does not want.
+            # Joining now would make other members wait for partitions that this one does not want.
             return
         to = options.dead_letters
         with Member(self._groups, options.group, chosen, session_ms=session_ms, reset=reset, letters=to) as member:
@@ -117,7 +116,7 @@ class _Consuming:
                     return
 
     def _may_end(self, member: Member) -> bool:
-        """Whether there is nothing to wait for, as nothing is to be read here."""
+        """Return whether the run may end without a share, as none is to be expected."""
         if self._run.stopping.is_set():
             return True
         if not member.is_idle():
@@ -126,7 +125,7 @@ class _Consuming:
         return self._options.available_now and not self._groups.is_moving(self._options.group)
 
     def _read(self, member: Member, share: Share) -> bool:
-        """Whether the query came to its end; not so where the share, or the run, did before it."""
+        """Return whether the query came to its end, rather than being stopped with the share or the run."""
         try:
             starts = self._plan(share.partitions)
             member.commit(share, owed(starts, self._options.auto_offset_reset))
@@ -142,7 +141,7 @@ class _Consuming:
             return False
 
     def _query(self, member: Member, share: Share, starts: Starts, checkpoint: str) -> bool:
-        from pyspark.errors import AnalysisException  # noqa: PLC0415 - found by Spark's users alone
+        from pyspark.errors import AnalysisException  # noqa: PLC0415 - needs Spark
 
         run, delivery = self._run, self._options.delivery
         positions = {each: start.offset for each, start in starts.items()}
@@ -177,20 +176,20 @@ class _Consuming:
         return is_done
 
     def _rescue(self, leave: Callable[[], bool]) -> Rescue | None:
-        """What was committed before it was done is not done in parts, as that would be a second time."""
+        """Return the bisection; None for at-most-once: a batch committed before its output must not be done again."""
         most = self._options.max_delivery_attempts
         if most is None or self._options.delivery == AT_MOST_ONCE:
             return None
         return Rescue(most, leave=leave, wipe=self._run.progress.wipe, probe=self._run.probe)
 
     def _others(self, name: str = "") -> list[str]:
-        """With a checkpoint, which is of all partitions, nobody else may read."""
+        """Other members, if there is a checkpoint: it covers all partitions, so that no other member may read."""
         if not self._options.checkpoint:
             return []
         return [other.name for other in self._groups.readers(self._options.group) if other.name != name]
 
     def _wait_until_alone(self) -> None:
-        """Who was killed is in the group for a session yet."""
+        """Wait for other members to leave: a killed one stays in the group until its session expires."""
         by = time.monotonic() + 2 * self._options.session_timeout / 1000
         while (others := self._others()) and not self._run.stopping.is_set():
             if time.monotonic() > by:
@@ -199,7 +198,7 @@ class _Consuming:
             time.sleep(_PAUSE_S)
 
     def _plan(self, partitions: Iterable[TopicPartition]) -> Starts:
-        """Of those that are still there."""
+        """Plan the starts of partitions that still exist."""
         ranges: dict[TopicPartition, Range] = {}
         for each in partitions:
             try:
@@ -222,7 +221,7 @@ class _Consuming:
         return nullcontext(kept) if kept else temporary_checkpoint()
 
     def _source(self) -> dict[str, str]:
-        """Records that are gone before they were read are what the reset policy is for."""
+        """Options of the source. Data loss fails only with the policy `none`: otherwise the reset policy handles it."""
         lossy = self._options.auto_offset_reset != "none"
         own = {"includeHeaders": "true", "failOnDataLoss": str(not lossy).lower(), "group.id": self._options.group}
         most = {"maxOffsetsPerTrigger": _OFFSETS_AT_ONCE} if self._options.delivery == EXACTLY_ONCE else {}

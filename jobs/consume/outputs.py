@@ -1,6 +1,6 @@
-"""Where a batch of rows goes: to stdout, into a Delta table, or to a topic. Each of them appends.
+"""Outputs of a batch of rows: stdout, a Delta table, or a topic. Each of them appends.
 
-With a transaction the rows are stored as a part of it, which only a topic can have.
+With a transaction the rows are stored as a part of it; only a topic supports that.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Output", "into_table", "to_stdout", "to_topic"]
 
-#: Of rows, and the id of a transaction that is to be committed with them.
+#: Takes rows, and the id of a transaction that is to be committed with them.
 Output = Callable[["DataFrame", str | None], None]
 _TEXT: Final = "string"
 
 
 def to_stdout(say: Callable[[list[str]], None]) -> Output:
-    """Each row as a line of JSON, with bytes as the text that they are."""
-    from pyspark.sql import functions  # noqa: PLC0415 - found by Spark's users alone
+    """Print each row as a line of JSON, with bytes as text."""
+    from pyspark.sql import functions  # noqa: PLC0415 - needs Spark
 
     def put(rows: DataFrame, _: str | None) -> None:
         columns = [
@@ -46,7 +46,7 @@ def into_table(path: str) -> Output:
 
 
 def to_topic(topic: str, url: str) -> Output:
-    """Column value, and key, headers and partition where they are there."""
+    """Append the column value, and key, headers and partition if present."""
 
     def put(rows: DataFrame, transaction: str | None) -> None:
         within = {} if transaction is None else {"transaction": transaction}

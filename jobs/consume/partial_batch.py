@@ -1,6 +1,6 @@
-"""A part of a batch as a frame, of its records and no others: what a stream would hand on if it had a batch of these.
+"""A part of a batch as a frame of exactly its records, as the stream would give it.
 
-Few of them are read here, which is done at once; of more it takes Spark's executors, who need a second to begin. It
+A few records are read here, which is immediate; more are read by Spark's executors, which need a second to start. It
 knows the source and its columns, and not why a part is read.
 """
 
@@ -31,7 +31,7 @@ _OF_STREAMS: Final = "maxOffsetsPerTrigger"
 
 
 class PartReader:
-    """`source` are the options of the stream, which has headers."""
+    """Reader of parts. `source`: the options of the stream, which has headers."""
 
     def __init__(self, server: Server, source: Mapping[str, str]) -> None:
         self._server = server
@@ -40,7 +40,7 @@ class PartReader:
         self._timestamp_types: dict[str, int] = {}
 
     def read(self, spark: SparkSession, spans: Spans) -> DataFrame | None:
-        """None where there is no record."""
+        """Read a part; None if it has no record."""
         if sum(there.end - there.start for there in spans.values()) <= _FEW:
             found = self._read_here(spans)
             if found is not None:
@@ -58,13 +58,13 @@ class PartReader:
         return spark.read.format("lakelog").options(**self._source, **chosen).load()
 
     def first(self, of: TopicPartition, there: Range) -> int | None:
-        """The first record that is there: what was compacted away has none."""
+        """Offset of the first record in a range; None if all were compacted away."""
         for batch in self._read(of, there, _OFFSET):
             return int(batch.column(0)[0].as_py())
         return None
 
     def _read_here(self, spans: Spans) -> pa.Table | None:
-        """None where they are few and large."""
+        """Read records in this process; None if they are too large."""
         schema = to_arrow_schema(self._schema, timezone="UTC")
         found: list[pa.RecordBatch] = []
         size = 0

@@ -1,7 +1,7 @@
-"""What is made of records: the frame that is read, a user's function, an output. Knows Spark's frames; no group.
+"""Pipeline of records: the frame that is read, a user's function, an output. Knows Spark's frames; no group.
 
-A function of frames is applied to the stream, once for each query; one of batches to each batch. Either may give
-records up, by a column.
+A function of frames is applied to the stream, once for each query; one of batches to each batch. Either may give up
+records, by a column.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["Made", "Pipeline"]
 
 
 class Made(NamedTuple):
-    """What came of a batch: rows to put out, if any, and where it may give records up, the frame that says which."""
+    """Result of a batch: rows to output, if any, and the frame with records given up, if it has that column."""
 
     rows: DataFrame | None
     giving_up: DataFrame | None = None
 
 
 class Pipeline:
-    """`source` are options of the source that hold for every query. `topic` is the one that is written to, if any.
+    """Pipeline of a job. `source`: options of the source for every query; `topic`: the one written to, if any.
 
-    `keeps` says that something is kept from batch to batch.
+    `keeps`: state is kept from batch to batch.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Pipeline:
         self._keeps = self._remembers = keeps
 
     def check(self, spark: SparkSession, chosen: Mapping[str, str]) -> None:
-        """InvalidRequest for what could be no query."""
+        """Raise InvalidRequest if no query can be built."""
         self.frame(spark, chosen)
 
     def frame(self, spark: SparkSession, chosen: Mapping[str, str]) -> DataFrame:
@@ -66,16 +66,16 @@ class Pipeline:
 
     @property
     def remembers(self) -> bool:
-        """Whether what comes of a record depends on others, so that a part of a batch is not worked on by itself."""
+        """True if the output of a record depends on others, so that a part of a batch cannot be processed alone."""
         return self._remembers
 
     def of_part(self, records: DataFrame) -> DataFrame:
-        """What the stream hands on of these records, made of them alone."""
+        """Apply a function of frames to the records of a part, as the stream does."""
         return self._applied(records)
 
     @contextmanager
     def made(self, batch: DataFrame, batch_id: int) -> Generator[Made]:
-        """A function of batches that answers nothing has done all that there is to do."""
+        """Apply a function of batches; if it returns None, there is nothing to output."""
         result = batch
         if self._function is not None and self._function.per_batch:
             with blamed():
@@ -92,10 +92,10 @@ class Pipeline:
             yield Made(rows if rows.columns else None, kept)
 
     def put(self, rows: DataFrame, transaction: str | None = None) -> None:
-        """Done when it returns."""
+        """Output rows; done when it returns."""
         if self._topic is not None and self._function is not None and self._function.per_batch:
             check_columns(rows.schema, self._topic)
-        with blamed(BrokenPipeError):  # nobody reads what is printed any more
+        with blamed(BrokenPipeError):  # the reader of stdout is gone
             self._output(rows, transaction)
 
     def _applied(self, frame: DataFrame) -> DataFrame:

@@ -1,6 +1,6 @@
-"""Whether what a stream comes to is made row by row, by the plan that Spark has of it.
+"""Check of Spark's plan for whether a stream is computed row by row.
 
-What is not known to be so is not taken to be: state is kept for more kinds of steps with each version of Spark.
+Unknown steps count as stateful: each version of Spark adds more kinds of those.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_row_by_row"]
 
-#: Steps of a logical plan, by the names that Spark has for them.
+#: Steps of a logical plan, by their names in Spark.
 _ROW_BY_ROW: Final = frozenset(
     {
         "StreamingRelation",
@@ -43,12 +43,12 @@ _ROW_BY_ROW: Final = frozenset(
         "UnresolvedHint",
     }
 )
-#: With what is no stream: each row finds its own by itself.
+#: With a static side, it is row by row, too: each row finds its matches independently.
 _JOIN: Final = "Join"
 
 
 def is_row_by_row(frame: DataFrame) -> bool:
-    java: Any = frame._jdf  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - Python is not told of plans
+    java: Any = frame._jdf  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - plans have no Python API
     return _is_row_by_row(java.queryExecution().analyzed())
 
 

@@ -1,4 +1,4 @@
-"""A user's function, found by its name: of frames, or of batches. Calls it with nothing but frames."""
+"""A user's function, found by its name: of frames, or of batches. It is called with frames only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class UserFunction:
-    """Of a stream it makes another, once; or, `per_batch`, of each batch another one, or nothing."""
+    """A function that maps a stream to another, once; or, `per_batch`, each batch to a frame or None."""
 
     name: str
     call: Callable[..., Any]
@@ -29,7 +29,7 @@ class UserFunction:
 
 
 def load_function(name: str) -> UserFunction:
-    """`package.module.function`, found as Python finds modules, and in the directory the job was started in."""
+    """Load `package.module.function`, from Python's path or the directory in which the job was started."""
     module_name, _, function_name = name.replace(":", ".").rpartition(".")
     if not module_name or not all(part.isidentifier() for part in [*module_name.split("."), function_name]):
         raise InvalidRequest(f"--module {name!r} is not the name of a function, as in package.module.function")
