@@ -1,9 +1,9 @@
-"""How a topic becomes a typed Delta table of the user's own, exactly once: the job `materialize`.
+"""The job `materialize`: turns a topic into a typed Delta table of the user's own, exactly once.
 
-Of the modules here `commit_marks`, `columns`, `schemas`, `avro`, `protobuf`, `parse_errors` and `dead_letter_bookmark`
-decide without a JVM, and `parsing` and `latest_per_key` are functions from frame to frame; `target`,
-`dead_letter_writer` and `batches` do. Only `job` knows how the job is called, and it is imported when it is asked for:
-Spark's workers import parts of this package, and need no job.
+`commit_marks`, `columns`, `schemas`, `avro`, `protobuf`, `parse_errors` and `dead_letter_bookmark` decide without a
+JVM, and `parsing` and `latest_per_key` map frames to frames; `target`, `dead_letter_writer` and `batches` have the
+effects. Only `job` knows the command line, and it is imported lazily: Spark's workers import parts of this package
+without needing it.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""Avro: records of one schema, without a frame around them, as values of Spark. Pure.
+"""Avro: decodes records of one schema, without framing, to values of Spark. Pure.
 
-Types are those that Spark's own reader of Avro gives: a union with null may be null, an enum is a string, a date and a
-timestamp are that, and logical types that Spark has not are what they are made of.
+Types are those of Spark's own Avro reader: a union with null is nullable, an enum is a string, dates and timestamps
+keep their type, and logical types without a Spark type are read as their underlying type.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
     ("long", "local-timestamp-millis"): TimestampNTZType(),
     ("long", "local-timestamp-micros"): TimestampNTZType(),
 }
-#: What two types of a union come to.
+#: Common type of a union of two types.
 _WIDER: Final[Mapping[frozenset[object], DataType]] = {
     frozenset({"int", "long"}): LongType(),
     frozenset({"float", "double"}): DoubleType(),
@@ -64,7 +64,7 @@ _NESTED: Final = frozenset({"type", "items", "values", "fields"})
 
 
 class AvroDecoder:
-    """`schema` is a file of the usual kind, JSON."""
+    """Decoder of Avro records; `schema` is the content of an Avro schema file, JSON."""
 
     def __init__(self, schema: bytes) -> None:
         try:
@@ -96,7 +96,7 @@ class AvroDecoder:
 
 
 class _Types:
-    """Of a parsed schema. A name stands for what was defined under it before."""
+    """Spark types of a parsed schema. A name refers to its earlier definition."""
 
     def __init__(self) -> None:
         self._named: dict[str, DataType] = {}
@@ -143,7 +143,7 @@ def _logical(schema: Mapping[str, Any]) -> DataType | None:
 
 
 def _without_odd_types(schema: Any) -> Any:
-    """Without the logical types for which Spark has none: what they are made of is read instead."""
+    """Remove logical types without a Spark type, so that their underlying type is read."""
     if isinstance(schema, list):
         return [_without_odd_types(each) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):

@@ -1,7 +1,7 @@
-"""One batch after the other: dead letters, then the rows with the mark, in one commit, then the group's offsets.
+"""Batches in sequence: dead letters, then the rows with the mark, in one commit, then the group's offsets.
 
-What was done of a batch before the commit is found again by whoever does it the next time; what was not done behind the
-commit is done with the next batch.
+Dead letters stored before a commit that failed are found again when the batch is repeated; offsets missing after a
+commit are stored with the next batch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import StorageLevel
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from delta_log.model.errors import LakelogError
 from delta_log.runtime.syscalls import Probe
@@ -35,15 +35,15 @@ __all__ = ["Batches", "GroupOffsets"]
 
 _PLACE: Final = "partition INT, offset BIGINT"
 
-#: Told of each batch that is stored: its rows, and its dead letters.
+#: Called for each stored batch with the number of rows and of dead letters.
 Tell = Callable[[int, int], None]
 
 
 class Batches:
-    """Of one query. `mark` is what the table says at its start, and with each batch what it says then.
+    """Batches of one query. `mark`: the latest mark of the table, updated with each batch.
 
-    `check` raises where what was just read may be of another topic. `marked_s` is since when the mark is known, by a
-    clock that counts from anywhere.
+    `check` raises if the records just read may be of another topic. `marked_s`: monotonic time at which the mark was
+    stored or read.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Batches:
 
 
 class GroupOffsets:
-    """A group that shows how far the table is. Nothing rests on it, so that it cannot be told stops nobody."""
+    """Offsets of a group that show the progress of the table. Nothing depends on them, so a failure stops nothing."""
 
     def __init__(self, groups: Groups, group: str, topic: str) -> None:
         self._groups = groups

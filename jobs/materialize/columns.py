@@ -1,7 +1,7 @@
-"""The columns of the output: what a record holds, and where it came from. Pure.
+"""Columns of the output: the fields of a record, and its origin. Pure.
 
-Names are compared as Delta compares them, without regard to case. A table has the parsed fields and behind them the
-ORIGIN; a raw one has the columns of the source as they are.
+Names are compared case-insensitively, as in Delta. A table has the parsed fields, followed by the ORIGIN; a raw one has
+the columns of the source unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -50,23 +50,23 @@ RAW: Final = StructType(
     ]
 )
 _ORIGIN_NAMES: Final = frozenset(field.name for field in ORIGIN.fields)
-#: Delta takes no such names where columns are not mapped.
+#: Characters that Delta refuses in names without column mapping.
 _NO_NAMES: Final = frozenset(" ,;{}()\n\t=")
 
 
 def output_schema(fields: StructType) -> StructType:
-    """Of a table that is made for these fields. That a nested one must be there is seen to by the job alone."""
+    """Schema of a table created for these fields. Non-null nested fields are enforced by the job only."""
     kept = [StructField(each.name, _nullable(each.dataType), each.nullable) for each in fields.fields]
     return StructType([*kept, *ORIGIN.fields])
 
 
 def fields_of(table: StructType) -> StructType:
-    """Those of a table that are no origin."""
+    """Fields of a table without those of the origin."""
     return StructType([field for field in table.fields if field.name.lower() not in _ORIGIN_NAMES])
 
 
 def check_fields(fields: StructType) -> None:
-    """InvalidRequest where no table can have these."""
+    """Raise InvalidRequest if no table can have these fields."""
     if not fields.fields:
         raise InvalidRequest("the schema has no field")
     _check_names(fields, "")
@@ -78,7 +78,7 @@ def check_fields(fields: StructType) -> None:
 
 
 def evolved(table: StructType, wanted: StructType, *, evolve: bool) -> list[str]:
-    """The fields that a table lacks, by their paths; InvalidRequest where it may not be given them, or cannot be."""
+    """Paths of the fields that a table lacks; InvalidRequest if they may not, or cannot, be added."""
     lacking: list[str] = []
     _compare(table, wanted, "", lacking)
     if lacking and not evolve:
@@ -89,7 +89,7 @@ def evolved(table: StructType, wanted: StructType, *, evolve: bool) -> list[str]
 
 
 def aligned(value: Column, has: DataType, wanted: DataType) -> Column:
-    """A value of one type as one of another that has all of its fields and perhaps more; those are null."""
+    """Convert a value to a type that has all of its fields and perhaps more; those are null."""
     if has == wanted or _nullable(has) == _nullable(wanted):
         return value
     if isinstance(has, StructType) and isinstance(wanted, StructType):
@@ -109,7 +109,7 @@ def aligned(value: Column, has: DataType, wanted: DataType) -> Column:
 
 
 def requires(kind: DataType) -> bool:
-    """Whether something in values of a type must not be null."""
+    """Return whether a type has nested parts that must not be null."""
     if isinstance(kind, StructType):
         return any(not field.nullable or requires(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
@@ -118,13 +118,13 @@ def requires(kind: DataType) -> bool:
 
 
 def missing(value: Column, kind: DataType) -> Column:
-    """Whether something is null in a value that by its type must not be; never null, and false of null itself."""
+    """Condition: a nested part of a value is null against its type. Never null itself, and false for a null value."""
     if isinstance(kind, StructType):
         parts = [_missing(value.getField(each.name), each.dataType, may_be_null=each.nullable) for each in kind.fields]
         return value.isNotNull() & _any_of(parts)
     if isinstance(kind, MapType):
         return missing(F.map_values(value), ArrayType(kind.valueType, kind.valueContainsNull))
-    assert isinstance(kind, ArrayType)  # noqa: S101 - nothing else has something in it
+    assert isinstance(kind, ArrayType)  # noqa: S101 - no other type has nested parts
     found = F.exists(value, lambda each: _missing(each, kind.elementType, may_be_null=kind.containsNull))
     return F.coalesce(found, F.lit(False))  # noqa: FBT003 - a column that is false
 

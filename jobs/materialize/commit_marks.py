@@ -1,9 +1,9 @@
-"""What each commit to the output says of how far it is: the mark, and how runs number their batches. Pure.
+"""Marks: progress stored with each commit to the output, and the numbering of batches. Pure.
 
 A batch is one commit, with the mark in its user metadata and the batch's number as Delta's own transaction version. The
-number is one more than that of the mark that the batch began behind, so of all who began there one alone is stored:
-Delta leaves out a version that is not above the last. Numbers that came out of sight, as the table's log was cleaned
-up, are noticed by just that.
+number is one more than that of the mark before it, so of several runs that began there only one is stored: Delta skips
+a version that is not above the last. The same check detects numbers that are no longer visible, as the table's log was
+cleaned up.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Positions = Mapping[int, int]
 
 
 class Overtaken(Exception):
-    """Another run does what this one was about to: what it knows of the output is of the past."""
+    """Another run has stored the batch first: the known mark is outdated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`run` is who stored it. `next` is the next offset of each partition that was read, `began` that before it.
+    """Mark of a commit. `run` stored it. `next`: next offset by partition; `began`: those before this batch.
 
-    `letters` is where, in each partition of the dead-letter topic, to look for dead letters that stand for records
-    which the output has not come to.
+    `letters`: offsets in the dead-letter topic, by partition, from which to look for letters of records that the output
+    has not reached.
     """
 
     sink: str
@@ -42,7 +42,7 @@ class Mark:
     bad: int = 0
 
     def following(self, run: str, ends: Positions, letters: Positions, *, rows: int, bad: int) -> Mark:
-        """The mark of the next batch, which ends there."""
+        """Mark of the next batch, which ends at `ends`."""
         ahead = {partition: end for partition, end in ends.items() if self.next.get(partition) != end}
         began = {partition: self.next[partition] for partition in ahead if partition in self.next}
         return replace(
@@ -72,12 +72,12 @@ class Mark:
 
 
 def sink_of(cluster: str, topic: str) -> str:
-    """What a table calls a topic that goes into it, whichever group's name or checkpoint a run has."""
+    """Name of a topic within a table, independent of the group and checkpoint of a run."""
     return f"lakelog/{cluster}/{topic}"
 
 
 def find_mark(texts: Iterable[str | None], sink: str) -> Mark | None:
-    """The first of this sink among what commits say, the newest first."""
+    """Find the first mark of a sink in the user metadata of commits, given newest first."""
     for text in texts:
         mark = _parse(text) if text else None
         if mark is not None and mark.sink == sink:
@@ -86,7 +86,7 @@ def find_mark(texts: Iterable[str | None], sink: str) -> Mark | None:
 
 
 def _parse(text: str) -> Mark | None:
-    """None where somebody else has said something of his own."""
+    """Parse a mark; None if the metadata is of another writer."""
     try:
         of: dict[str, Any] = json.loads(text)[_NAME]
         return Mark(

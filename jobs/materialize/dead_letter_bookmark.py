@@ -1,6 +1,6 @@
-"""Where in the dead-letter topic to look for letters of a run again. Pure.
+"""Bookmark in the dead-letter topic: from where to look for letters of earlier runs. Pure.
 
-All are found again by their headers, so a batch that is done a second time need not store them a second time.
+Letters are found by their headers, so that a repeated batch need not store them again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Seen", "bookmark"]
 
 
 class Seen(NamedTuple):
-    """A letter in the dead-letter topic, by where it lies there."""
+    """A letter found in the dead-letter topic, with its position there."""
 
     partition: int
     offset: int
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
 
 
 def bookmark(ends: Mapping[int, int], ahead: Iterable[Seen], reached: Mapping[int, int]) -> dict[int, int]:
-    """Where the next run begins to look: before every letter that stands for a record which was not reached."""
+    """Offsets from which the next run looks: before every letter of a record that the output has not reached."""
     found = dict(ends)
     for seen in ahead:
         if seen.origin.offset >= reached.get(seen.origin.partition, 0):

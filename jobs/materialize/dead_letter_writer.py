@@ -1,8 +1,8 @@
-"""Dead letters on their way to a server: each is stored once, however often its batch is done, and by whom.
+"""Writer of dead letters: each is stored once, even if its batch is repeated, by this run or another.
 
-Before its first batch a run takes the next epoch of the sink's producer, which shuts out every earlier run, and looks
-for letters that such a run has stored for records that the output did not come to. From then on nobody else stores any,
-so what was found is all there is; and what was given up stays given up, also where it would be a row by now.
+Before its first batch a run takes the next epoch of the sink's producer, which fences every earlier run, and looks for
+letters that earlier runs stored for records that the output has not reached. From then on no other run stores any, so
+the letters found are complete; and a record given up stays so, even if it would be a valid row by now.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONFLICT: Final = 409
 
 
 class DeadLetters:
-    """Of one topic for one group, on behalf of one run. `sink` tells apart who may shut out whom."""
+    """Dead letters of one topic for one group and run. `sink`: runs of the same one fence each other."""
 
     def __init__(self, groups: Groups, server: Server, *, to: str, topic: str, group: str, sink: str) -> None:
         self.to = to
@@ -40,13 +40,13 @@ class DeadLetters:
         self._seen: list[Seen] = []
 
     def given_up(self, mark: Mark) -> list[Origin]:
-        """Records behind the mark that are dead letters already."""
+        """Records after the mark that are dead letters already."""
         if self._numbered is None:
             self._open(mark)
         return [seen.origin for seen in self._seen if seen.origin.offset >= mark.next.get(seen.origin.partition, 0)]
 
     def store(self, letters: Iterable[Letter]) -> None:
-        """All of them durable when it returns. Overtaken where shut out."""
+        """Store letters durably. Overtaken if this run is fenced."""
         assert self._numbered is not None  # noqa: S101 - it is open
         known = {seen.origin for seen in self._seen}
         new = (letter for letter in letters if letter.origin not in known)
@@ -56,11 +56,11 @@ class DeadLetters:
             if error.status == _CONFLICT:
                 raise Overtaken from error
             raise
-        # Whoever shuts this run out stores his letters behind these.
+        # A run that fences this one stores its letters after these.
         self._ends.update(behind)
 
     def bookmark(self, reached: Positions) -> dict[int, int]:
-        """Where to look behind a batch that has reached these positions."""
+        """Bookmark for a mark with these positions."""
         return bookmark(self._ends, self._seen, reached)
 
     def _open(self, mark: Mark) -> None:
@@ -76,7 +76,7 @@ class DeadLetters:
         self._numbered = numbered
 
     def _look(self, partition: int, start: int, end: int) -> Iterator[Seen]:
-        """Letters of the topic for the group in a part of a partition, from where that is still there."""
+        """Find letters of the topic for the group in a range of a partition, as far as it is still present."""
         there = self._server.range(self.to, partition)
         position = there.start if start > there.end else max(start, there.start)
         while position < end:

@@ -1,7 +1,7 @@
-"""Records of a binary format as values of Spark, in its Python workers: what both formats have in common.
+"""Decoding of binary formats to values of Spark, in its Python workers: the part common to all formats.
 
-A decoder knows the type of what it decodes, and decodes one value or says why it cannot. It is made anew in each
-worker, from what can be sent there.
+A decoder knows the type of its records, and decodes one value or raises the reason. Each worker creates its own, from a
+serializable description.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _NULL: Final = "the value is null"
 
 
 class Unparseable(Exception):
-    """Why a value is not a record."""
+    """A value is not a record; the message is the reason."""
 
 
 class Decoder(Protocol):
-    """`fields` are those of every record."""
+    """Decoder of values; `fields` are those of every record."""
 
     @property
     def fields(self) -> StructType: ...
 
     def decode(self, value: bytes) -> dict[str, Any]:
-        """Unparseable where it is none."""
+        """Decode one value; Unparseable if it is no record."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """What a decoder is made of: a format, its schema as a file holds it, and which message of that is meant."""
+    """Description of a decoder: a format, the content of its schema file, and the name of a message in that."""
 
     format: Literal["avro", "protobuf"]
     schema: bytes
@@ -48,10 +48,10 @@ class Wire:
 
 @lru_cache(maxsize=16)
 def open_decoder(wire: Wire) -> Decoder:
-    """InvalidRequest where the schema is none; NotAvailable where the format's own library is not installed."""
+    """Create a decoder; InvalidRequest for an invalid schema, NotAvailable if the format's library is not installed."""
     try:
         if wire.format == "avro":
-            from jobs.materialize.avro import AvroDecoder  # noqa: PLC0415 - only who uses the format needs it
+            from jobs.materialize.avro import AvroDecoder  # noqa: PLC0415 - needed by this format only
 
             return AvroDecoder(wire.schema)
         from jobs.materialize.protobuf import ProtobufDecoder  # noqa: PLC0415 - likewise
@@ -62,7 +62,7 @@ def open_decoder(wire: Wire) -> Decoder:
 
 
 def decoded(value: Column, wire: Wire) -> Column:
-    """A struct of `record`, null where there is none, and `reason`, which says why."""
+    """Column with a struct of `record`, null if the value is none, and `reason` for that."""
     from pyspark.sql.functions import arrow_udf  # noqa: PLC0415 - needs a session
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415 - likewise
 
@@ -80,7 +80,7 @@ def decoded(value: Column, wire: Wire) -> Column:
 def decode_all(
     values: Sequence[bytes | None], decode: Callable[[bytes], dict[str, Any]], kind: pa.DataType
 ) -> pa.StructArray:
-    """One value that does not fit keeps none of the others back."""
+    """Decode values; one that does not fit does not affect the others."""
     rows = [_one(value, decode) for value in values]
     records: list[Any] = [record for record, _ in rows]
     reasons = [reason for _, reason in rows]

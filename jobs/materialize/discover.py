@@ -1,4 +1,4 @@
-"""What a run finds: the topic, the table, how far the table is, and what that comes to. Nothing is changed by it."""
+"""Discovery at the start of a run: the topic, the table, its progress, and the resulting plan. It changes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
 from delta_log.model.errors import InvalidRequest
@@ -31,7 +31,7 @@ Ranges = Mapping[int, Range]
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """What a run finds. `starts` has every partition of the topic."""
+    """Findings of a run. `starts` has every partition of the topic."""
 
     topic: str
     topic_id: str | None
@@ -80,7 +80,7 @@ def show(run: StreamRun, there: There) -> Iterator[str]:
 
 
 def _starts(mark: Mark, ranges: Ranges) -> dict[int, int]:
-    """A partition that is new begins where its log does."""
+    """Start offsets by a mark; a new partition begins at its log start offset."""
     return {number: mark.next.get(number, of.start) for number, of in ranges.items()}
 
 
@@ -100,7 +100,7 @@ def _begin(run: StreamRun, topic: str, ranges: Ranges, table: StructType | None)
 
 
 def _highest(run: StreamRun, topic: str, table: StructType) -> dict[int, int]:
-    """The next offset behind those that rows of the table say."""
+    """Next offset by partition, after the highest one in rows of the table."""
     names = ("topic", "partition", "offset")
     columns = names if set(names) <= set(table.names) else tuple(f"_{name}" for name in names)
     if not set(columns) <= set(table.names):
@@ -120,7 +120,7 @@ def check_topic(topic: str, followed: str | None, found: str | None) -> None:
 
 
 def _sample(server: Server, topic: str, ranges: Ranges) -> list[str]:
-    """Of the first records of each partition."""
+    """Sample the first records of each partition."""
     found: list[str] = []
     most = max(1, SAMPLE // max(1, len(ranges)))
     for number, of in ranges.items():
@@ -135,7 +135,7 @@ def _sample(server: Server, topic: str, ranges: Ranges) -> list[str]:
 
 @contextmanager
 def refusing(table: str) -> Generator[None]:
-    """What Delta says of a place that can be no table."""
+    """Turn Delta's refusal of a location into InvalidRequest."""
     try:
         yield
     except AnalysisException as error:

@@ -66,7 +66,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Also fills in what is named after something else."""
+    """Check the options, and fill in defaults that depend on others."""
     if not options.topic or len(options.topic) != 1:
         raise InvalidRequest("a table is made of one topic: say which, by --topic, once")
     _check_format(options)
@@ -96,7 +96,7 @@ def _check_format(options: argparse.Namespace) -> None:
 
 
 def _fields(text: str) -> tuple[str, ...]:
-    """Of --merge-by; their names are told apart as columns are, without regard to case."""
+    """Parse the fields of --merge-by; names are compared case-insensitively, like columns."""
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise InvalidRequest(f"--merge-by: a field has no name in {text!r}")
@@ -112,7 +112,7 @@ def _plain(table: str) -> str:
 
 
 def _work(run: StreamRun) -> None:
-    from jobs.materialize.run import materialize  # noqa: PLC0415 - who asks for the options need not have Spark
+    from jobs.materialize.run import materialize  # noqa: PLC0415 - showing the options must not need Spark
 
     materialize(run)
 

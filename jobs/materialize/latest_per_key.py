@@ -1,8 +1,8 @@
-"""Of each key the row that counts, and which of two rows that is: pure.
+"""Latest row of each key, and the order of rows that decides it: pure.
 
-In a partition the higher offset counts. A key in several partitions is an accident of who produced it, and has no
-order: there the later time counts, and of equal times the higher partition. So it is with several topics in one table.
-A row that does not say where it came from was not made of a record, and gives way to any.
+In a partition the higher offset wins. A key in several partitions is a mistake of its producers, without an order:
+there the later timestamp wins, and of equal ones the higher partition. The same holds for several topics in one table.
+A row without an origin was not made from a record, and loses to any other.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 __all__ = ["Place", "is_newer", "newest_rows", "quoted"]
 
@@ -19,7 +19,7 @@ Place = tuple[str, str, str, str]
 
 
 def newest_rows(rows: DataFrame, by: Sequence[str], place: Place) -> DataFrame:
-    """Of rows of one topic."""
+    """Reduce rows of one topic to the latest of each key."""
     timestamp, _, partition, offset = place
     keys = [F.col(quoted(name)) for name in by]
     whole = F.struct(*(F.col(quoted(name)) for name in rows.columns)).alias("row")
@@ -30,9 +30,9 @@ def newest_rows(rows: DataFrame, by: Sequence[str], place: Place) -> DataFrame:
 
 
 def is_newer(new: str, old: str, place: Place) -> str:
-    """As a condition in SQL on the aliases of two rows, of which the old one may have nulls in its place."""
+    """SQL condition on the aliases of two rows, of which the old one may have nulls in its origin."""
     timestamp, topic, partition, offset = map(quoted, place)
-    # Of two structs that is the lesser which has the first null.
+    # A struct with a null compares as less.
     when = ", ".join(f"{{0}}.{name}" for name in (timestamp, topic, partition))
     return (
         f"(CASE WHEN {new}.{topic} = {old}.{topic} AND {new}.{partition} = {old}.{partition} "

@@ -1,6 +1,6 @@
-"""What the output is to look like: its fields by what is given and what is there, and which of them a table lacks.
+"""Schema of the output: its fields by the options and the existing table, and those that the table lacks.
 
-It knows no server and stores nothing; where a schema is a file it is read.
+It knows no server and stores nothing; it reads a schema given as a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Infer = Callable[[], StructType]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`table` is what it is to be made with, or to be widened to have; `added` are the paths of what it has not."""
+    """Planned schema. `table`: to create it with, or to widen it to; `added`: paths of the fields that it lacks."""
 
     how: How
     table: StructType
@@ -32,13 +32,13 @@ class Shape:
     added: tuple[str, ...]
 
     def fitted(self, table: StructType) -> How:
-        """With the columns as the table has them."""
+        """Return how to parse, with the columns as in the table."""
         there = {field.name.lower(): field for field in table.fields}
         return replace(self.how, columns=StructType([there[field.name.lower()] for field in self.how.fields.fields]))
 
 
 def decide_shape(options: argparse.Namespace, table: StructType | None, infer: Infer) -> Shape:
-    """InvalidRequest for what cannot be, or must be asked for. `infer` is called where nothing else says it."""
+    """Decide the schema; InvalidRequest if it is impossible or needs an option. `infer` is the last resort."""
     wire = _wire(options)
     fields = RAW if options.format == "raw" else _fields(options, wire, table, infer)
     made = RAW
@@ -89,7 +89,7 @@ def _by(names: Sequence[str], fields: StructType) -> tuple[str, ...]:
 
 
 def _has_equals(kind: DataType) -> bool:
-    """Whether Spark can say of two values that they are the same."""
+    """Return whether Spark can compare values of a type for equality."""
     if isinstance(kind, StructType):
         return all(_has_equals(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):

@@ -1,7 +1,6 @@
-"""Why a value is not a JSON record of a schema, in words for whoever finds it among the dead letters. Pure.
+"""Explains why a value is not a JSON record of a schema, for the reason in its dead letter. Pure.
 
-Spark says that it is not; what follows here looks for the first thing that anybody would take offence at. Where it
-finds none, that is what it says.
+Spark only reports that it is not; this module looks for the first misfit. If it finds none, it gives a general reason.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def _inside(parts: Iterable[tuple[str, Any, DataType, bool]]) -> Iterator[str]:
 
 
 def _fits(value: Any, kind: DataType) -> bool:
-    """False only where it surely does not."""
+    """Return whether a value may fit a type; False only if it certainly does not."""
     if isinstance(kind, StringType):
         return True
     if isinstance(kind, BooleanType):

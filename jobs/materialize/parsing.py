@@ -1,9 +1,9 @@
-"""Records of the source as typed rows, or as bad ones: functions from frame to frame. Pure.
+"""Parsing: records of the source as typed rows, or as bad ones; functions from frame to frame. Pure.
 
-    parsed(frame, how)    record, reason, gone, and where it came from
+    parsed(frame, how)    record, reason, gone, and origin
     good_rows(parsed)     those of the output
 
-`reason` is null of a good record. Of a bad one it says why, or is empty where whoever looks at the value will find out.
+`reason` is null for a good record. For a bad one it is the reason, or empty if that is to be found from the value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StringType, StructField, StructType
 
 from jobs.materialize.columns import ORIGIN, RAW, aligned, missing, requires
@@ -38,9 +38,9 @@ _NULL_IN_KEY: Final = "is null, and records are merged by it"
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """`fields` are those of the records, `columns` the same as the table has them.
+    """Parameters of parsing. `fields`: those of the records; `columns`: the same with the table's types.
 
-    Rows are merged `by` these columns, if any. Where that is the record's key, a null value is no bad record.
+    Rows are merged `by` these columns, if any. If that is the record's key, a null value is not a bad record.
     """
 
     format: Format
@@ -55,7 +55,7 @@ class How:
 
     @property
     def place(self) -> Place:
-        """The columns that say when and where a record was appended."""
+        """Columns of a record's timestamp, topic, partition and offset."""
         if self.is_raw:
             return ("timestamp", "topic", "partition", "offset")
         return ("_timestamp", "_topic", "_partition", "_offset")
@@ -70,7 +70,7 @@ class How:
 
 
 def parsed(frame: DataFrame, how: How, given_up: DataFrame | None = None) -> DataFrame:
-    """Those at the places that were `given_up` are bad, whatever they hold."""
+    """Parse records; those at positions in `given_up` are bad, whatever their content."""
     value = F.col("value")
     is_lost = F.lit(False)  # noqa: FBT003 - a column that is false
     if given_up is not None:
@@ -105,7 +105,7 @@ def parsed(frame: DataFrame, how: How, given_up: DataFrame | None = None) -> Dat
 
 
 def good_rows(rows: DataFrame, how: How) -> DataFrame:
-    """With the columns of the output; and `gone`, which says of a row that its key is to be deleted."""
+    """Good rows with the columns of the output, and `gone`: the key of the row is to be deleted."""
     good = rows.where(F.col("reason").isNull())
     if how.is_raw:
         return good.select("record.*", "gone")
@@ -114,13 +114,13 @@ def good_rows(rows: DataFrame, how: How) -> DataFrame:
 
 
 def bad_rows(rows: DataFrame) -> DataFrame:
-    """In the order of each partition."""
+    """Bad rows, in the order of each partition."""
     bad = rows.where(F.col("reason").isNotNull()).drop("record", "gone", "topic")
     return bad.orderBy("partition", "offset")
 
 
 def _from_json(frame: DataFrame, fields: StructType) -> DataFrame:
-    """Spark reads the first value in a text, and the last of two fields of one name; only the latter is taken here."""
+    """Parse JSON as Spark does, the last of two fields of one name included, but refuse text after the first value."""
     text = F.try_validate_utf8(F.col("value").cast("string"))
     schema = StructType([*fields.fields, StructField(_CORRUPT, StringType())])
     found = frame.withColumn("record", F.from_json(text, schema, _JSON))

@@ -1,8 +1,7 @@
-"""Protobuf: messages of one type, without a frame around them, as values of Spark. Pure.
+"""Protobuf: decodes messages of one type, without framing, to values of Spark. Pure.
 
-A field that knows whether it was set is null where it was not; of others, as proto3 has them, what is not there is its
-default. Numbers without a sign take the next wider type, an enum is the name of its value, and
-`google.protobuf.Timestamp` is a timestamp.
+An unset field is null if it has presence, and its default otherwise, as in proto3. Unsigned numbers take the next wider
+type, an enum is the name of its value, and `google.protobuf.Timestamp` is a timestamp.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ Read = Callable[[Any], Any]
 
 
 class ProtobufDecoder:
-    """`descriptors` is what `protoc --include_imports --descriptor_set_out` writes; `message` a full name in it."""
+    """Decoder; `descriptors` is output of `protoc --include_imports --descriptor_set_out`, `message` a name in it."""
 
     def __init__(self, descriptors: bytes, message: str) -> None:
         pool = descriptor_pool.DescriptorPool()

@@ -1,7 +1,7 @@
-"""A run: the table is made fit, then one query follows the other until there is no more to do.
+"""A run: prepares the table, then runs queries in sequence until there is no more to do.
 
-A query goes on where the table says. One that was overtaken ends, and the next one goes on where the table says then.
-Spark keeps a checkpoint for each query, and nothing rests on it.
+A query starts from the mark in the table. One that was overtaken ends, and the next starts from the new mark. Spark
+keeps a checkpoint for each query, but nothing depends on it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["materialize"]
 
 _PATIENCE_MS: Final = 120_000
-#: So old a mark is said again, long before the table's log forgets it.
+#: Age at which a mark is stored again, long before the table's log drops it.
 _OLD_MS: Final = 24 * 3_600_000
-#: A batch is held in memory and on the disk of executors while it is worked on.
+#: Limit of a batch, which is held in memory and on the disk of executors while it is processed.
 _OFFSETS: Final = "1000000"
 _MOST_OVERTAKEN: Final = 100
 _PAUSE_S: Final = 0.5
 
 
 def materialize(run: StreamRun) -> None:
-    """Until it is told to stop, or with `--available-now` what was there is in the table."""
+    """Run until stopped, or with `--available-now` until everything present at the start is in the table."""
     with closing(Groups(run.url)) as groups, closing(Server(run.url, _PATIENCE_MS)) as server:
         there = look(run, server)
         if run.dry_run:
@@ -87,7 +87,7 @@ class _Materializing:
                     return
                 if in_vain == _MOST_OVERTAKEN:
                     raise NotAvailable(f"other runs always store the next batch in {options.table} first") from error
-                time.sleep(_PAUSE_S * random.random())  # noqa: S311 - so that two do not go in step
+                time.sleep(_PAUSE_S * random.random())  # noqa: S311 - jitter, so that two runs do not stay in step
                 found = self._target.load_mark(self._there.sink)
                 if found is None:
                     raise self._lost() from error
@@ -102,9 +102,9 @@ class _Materializing:
         self._run.probe("materialize.shaped")
 
     def _claim(self, stored: Stored | None) -> Stored:
-        """A mark to go on behind. The first one takes the table's word that no batch was before it.
+        """Return the mark to start from. The first one is stored as batch 1, which fails if there was a batch before.
 
-        One that has grown old is said again.
+        An old mark is stored again.
         """
         there, now_ms = self._there, int(time.time() * 1000)
         if stored is not None and now_ms - stored.at_ms <= _OLD_MS:
@@ -121,7 +121,7 @@ class _Materializing:
                 return found
             if self._options.begin is None:
                 raise self._lost() from error
-            # The time is above every number that counts batches.
+            # The current time is above every number reached by counting batches.
             mark = replace(mark, batch=now_ms)
             self._target.store_nothing(mark)
         self._run.probe("materialize.claimed")
@@ -134,9 +134,9 @@ class _Materializing:
         )
 
     def _query(self, mark: Mark, offsets: GroupOffsets) -> bool:
-        """Whether there is no more to do; otherwise what the table says of itself has grown old."""
+        """Run one query; returns whether there is no more to do: not if the mark is old, or partitions were added."""
         run, options, topic = self._run, self._options, self._there.topic
-        if mark.topic_id is None:  # of a run that was not told it
+        if mark.topic_id is None:  # stored by a run that did not know it
             mark = replace(mark, topic_id=self._there.topic_id)
         letters = DeadLetters(
             self._groups,
@@ -161,7 +161,7 @@ class _Materializing:
         run.probe("materialize.described")
 
         def work(batch: DataFrame, batch_id: int) -> None:
-            # Where the topic is gone the batch ends nowhere in it, which is found out when it is checked.
+            # If the topic is gone, the batch has no end offsets in it; the check of the topic detects that.
             (found,) = read_offsets(run.spark, checkpoint, batch_id)
             ends = found.get(topic, {})
             batches.work(batch, {int(number): offset for number, offset in ends.items()})
@@ -173,14 +173,14 @@ class _Materializing:
             try:
                 is_done = run_query(writer, work, stop=lambda: run.stopping.is_set() or self._is_old(batches))
             except Unfinished:
-                # It must be said where every partition begins, and one may have come in between: another query says it.
+                # A query needs a start for every partition; if one was added since, the next query has it.
                 if self._server.describe(topic).partitions == len(numbers):
                     raise
                 return False
         return is_done or run.stopping.is_set()
 
     def _check_topic(self) -> None:
-        """What was read before this is of the topic that the table follows: an id that is gone never comes back."""
+        """Check that all records read so far are of the followed topic: an id that is gone never comes back."""
         check_topic(self._there.topic, self._there.topic_id, self._server.describe(self._there.topic).id)
 
     def _is_old(self, batches: Batches) -> bool:

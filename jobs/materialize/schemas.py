@@ -1,7 +1,7 @@
-"""Which fields the records are to have: as they are given, as the table has them, or as records show them.
+"""Schemas of records: given by an option, or inferred from records.
 
-A schema is given as DDL, as the JSON that Spark writes a schema as, or as a file with either. Reading a file is all
-that this does; parsing DDL takes a session.
+A schema is given as DDL, as Spark's JSON form of a schema, or as a file with either. The only effect here is reading
+that file; parsing DDL needs a session.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from delta_log.model.errors import InvalidRequest
@@ -20,12 +20,12 @@ from jobs.foundation.result import one_sentence
 
 __all__ = ["SAMPLE", "as_sample", "infer", "parse_schema", "read_bytes", "with_more"]
 
-#: How many records a schema is inferred from at the most.
+#: Maximum number of records from which a schema is inferred.
 SAMPLE: Final = 1_000
 
 
 def parse_schema(text: str) -> StructType:
-    """Of an option: what it says, or what the file says that it names."""
+    """Parse the option: a schema, or the name of a file with one."""
     said = _text_of(text)
     try:
         if said.lstrip().startswith("{"):
@@ -40,7 +40,7 @@ def parse_schema(text: str) -> StructType:
 
 
 def read_bytes(name: str) -> bytes:
-    """A file that must be there."""
+    """Read a file that must exist."""
     try:
         return Path(name).read_bytes()
     except OSError as error:
@@ -48,12 +48,12 @@ def read_bytes(name: str) -> bytes:
 
 
 def as_sample(values: Iterable[bytes | None]) -> list[str]:
-    """Of values those that are JSON objects, as text."""
+    """Values that are JSON objects, as text."""
     return [text for value in values if (text := _object(value)) is not None]
 
 
 def infer(spark: SparkSession, sample: list[str]) -> StructType:
-    """The fields that these objects have, by Spark's own rules; those in which nothing can be seen are left out."""
+    """Infer the fields of objects by Spark's own rules; structs that are always empty are left out."""
     if not sample:
         return StructType()
     (row,) = spark.range(1).select(F.schema_of_json(F.lit(f"[{','.join(sample)}]"))).collect()
@@ -63,7 +63,7 @@ def infer(spark: SparkSession, sample: list[str]) -> StructType:
 
 
 def with_more(first: StructType, second: StructType) -> StructType:
-    """All fields of the first, and those of the second that it has not."""
+    """Fields of the first, and those of the second that it lacks."""
     names = {field.name.lower() for field in first.fields}
     return StructType([*first.fields, *(field for field in second.fields if field.name.lower() not in names)])
 
@@ -85,7 +85,7 @@ def _object(value: bytes | None) -> str | None:
 
 
 def _without_nothing(kind: DataType) -> DataType | None:
-    """A type without structs that have no field."""
+    """Remove structs without fields from a type."""
     if isinstance(kind, StructType):
         kept: list[Any] = [(field, _without_nothing(field.dataType)) for field in kind.fields]
         fields = [StructField(field.name, inside) for field, inside in kept if inside is not None]

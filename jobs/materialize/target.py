@@ -1,7 +1,7 @@
-"""The table that records go into, as Spark's Delta writes it: what it is, how far it is, and one commit for each batch.
+"""The output table, written by Spark's Delta: its schema, its mark, and one commit for each batch.
 
-Delta stores a batch only while its number is above the last one of its sink, and tells nobody that it did not: so what
-the newest mark says is looked at behind each commit.
+Delta stores a batch only if its number is above the last one of its sink, and silently skips it otherwise: so the
+newest mark is read after each commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jobs.materialize.parsing import How
 
 __all__ = ["Stored", "Target"]
 
-#: How many of the newest commits are looked through for a mark before all of them are.
+#: Numbers of newest commits that are searched for a mark before all of them are.
 _LOOKS: Final = (2, 200)
 _NAME: Final = re.compile(r"\w+(\.\w+){1,2}")
 _TRIES: Final = 10
@@ -34,14 +34,14 @@ _SAID: Final = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 class Stored(NamedTuple):
-    """`at_ms` is when."""
+    """A stored mark, with its time."""
 
     mark: Mark
     at_ms: int
 
 
 class Target:
-    """By its path, or by its name where that has a schema's name before it. Of one session."""
+    """Table given by its path, or by a name qualified by a schema. For one session."""
 
     def __init__(self, spark: SparkSession, where: str) -> None:
         self._spark = spark
@@ -60,13 +60,13 @@ class Target:
         return self._table().toDF()
 
     def create(self, schema: StructType) -> None:
-        """Does nothing where it is there."""
+        """Create the table unless it exists."""
         maker = DeltaTable.createIfNotExists(self._spark)
         maker = maker.tableName(self.where) if self._is_name else maker.location(self.where)
         maker.addColumns(schema).execute()
 
     def widen(self, schema: StructType) -> None:
-        """Add what it has not."""
+        """Add the columns that the table lacks."""
         self._append(self._nothing(schema), {"mergeSchema": "true"})
 
     def load_mark(self, sink: str) -> Stored | None:
@@ -82,14 +82,14 @@ class Target:
         return None
 
     def store_nothing(self, mark: Mark) -> None:
-        """A batch without rows: its mark counts from now on."""
+        """Store a batch without rows, only for its mark."""
         self._store(mark, lambda: self._append(self._nothing(self.schema()), _as_options(mark)))
 
     def append(self, rows: DataFrame, mark: Mark) -> None:
         self._store(mark, lambda: self._append(rows.drop("gone"), _as_options(mark)))
 
     def merge(self, rows: DataFrame, mark: Mark, how: How) -> None:
-        """`rows` have one row of each key at the most."""
+        """Merge rows, at most one of each key."""
         same = " AND ".join(f"old.{quoted(name)} = new.{quoted(name)}" for name in how.by)
         newer = is_newer("new", "old", how.place)
         set_to: dict[str, str | Column] = {
@@ -106,7 +106,7 @@ class Target:
         self._store(mark, write)
 
     def _store(self, mark: Mark, write: Callable[[], None]) -> None:
-        """Overtaken where the batch is not in the table and never will be; what else fails may be tried again."""
+        """Write a batch, with retries on conflicts; Overtaken if another batch has its number, which is final."""
         for left in reversed(range(_TRIES)):
             failure: Exception | None = None
             try:
@@ -141,7 +141,7 @@ class Target:
 
     @contextmanager
     def _saying(self, mark: Mark) -> Generator[None]:
-        """A merge takes no options."""
+        """Set the mark in the session's conf, as a merge has no options."""
         given = {
             _TXN.format("AppId"): mark.sink,
             _TXN.format("Version"): str(mark.batch),
