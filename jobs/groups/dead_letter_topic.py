@@ -1,6 +1,6 @@
-"""A dead-letter topic: it is made when the first letter comes, and takes letters in requests that it has room for.
+"""A dead-letter topic: created with its first letter; letters are sent in requests that fit its limits.
 
-It knows a server. It must not know why a record is one, nor what else is stored with it.
+It knows a server. It must not know why a record is a letter, nor what else is stored with it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["LetterTopic"]
 
 _CONFLICT: Final = 409
 _TOO_LARGE: Final = frozenset({413, 422})
-#: That there is no more room in a transaction says nothing of the letter.
+#: A full transaction, which does not mean that the letter is too large.
 _FULL: Final = 41301
 
 
 class LetterTopic:
-    """Named `to`, for letters of a group."""
+    """The topic `to`, for letters of a group."""
 
     def __init__(self, groups: Groups, server: Server, *, to: str, group: str) -> None:
         self.to = to
@@ -34,7 +34,7 @@ class LetterTopic:
         self._partitions = 0
 
     def look(self) -> int:
-        """How many partitions it has; none where it is not there yet."""
+        """Return the number of partitions; 0 if the topic does not exist yet."""
         with suppress(UnknownTopics):
             self._partitions = self._server.describe(self.to).partitions
         return self._partitions
@@ -42,9 +42,9 @@ class LetterTopic:
     def send(
         self, letters: Iterable[Letter], topic: str, numbered: Numbered, part: Part | None = None
     ) -> tuple[Numbered, dict[int, int]]:
-        """Letters of a topic, which are durable, or a part of a transaction, when it returns.
+        """Send letters of a topic; when it returns they are durable, or a part of the transaction.
 
-        Answers the number behind them, and as far as is known the offset behind the last of them in each partition.
+        Returns the next sequence number, and, as far as known, the offset after the last letter of each partition.
         """
         behind: dict[int, int] = {}
         for some in cut(letters):
@@ -54,7 +54,7 @@ class LetterTopic:
         return numbered, behind
 
     def _make(self, topic: str) -> None:
-        """One that is there by now stays as it is."""
+        """Create the topic; one that exists by now stays as it is."""
         found: Mapping[str, Any] = self._groups.ask("GET", _of(topic)).json()
         configs = configs_for_letters(int(found["configs"]["max.message.bytes"]))
         body = {"partitions": len(found["partitions"]), "configs": configs}
@@ -64,7 +64,7 @@ class LetterTopic:
     def _send(
         self, letters: Sequence[Letter], topic: str, numbered: Numbered, part: Part | None, behind: dict[int, int]
     ) -> Numbered:
-        """A refused request has stored nothing, and its numbers are the next one's."""
+        """Send a request, in halves if too large. A refused one stored nothing; the next one reuses its numbers."""
         try:
             rows = as_rows(letters, topic, self._group, self._partitions)
             behind |= self._server.append(self.to, rows, numbered, part)

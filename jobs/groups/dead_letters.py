@@ -1,4 +1,4 @@
-"""Dead letters of a job: as rows of a request, and in which stretches their records are read again. Pure."""
+"""Dead letters of a job: as rows of a request, and the ranges in which their records are read again. Pure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
 
 _LETTERS: Final = 1_000
 _BYTES: Final = 4 * 1024 * 1024
-#: So many records are rather read in vain than that there is another request.
+#: Gap up to which unneeded records are read rather than sending another request.
 _GAP: Final = 200
-#: And so many are held at once.
+#: Maximum number of records in one range, as they are held in memory.
 _MOST: Final = 1_000
 _HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _SCHEMA: Final = pa.schema(
@@ -35,7 +35,7 @@ _SCHEMA: Final = pa.schema(
 
 
 class GivenUp(NamedTuple):
-    """A record that is to be a letter."""
+    """A record that is to become a letter."""
 
     of: TopicPartition
     offset: int
@@ -44,7 +44,7 @@ class GivenUp(NamedTuple):
 
 
 def as_rows(letters: Sequence[Letter], topic: str, group: str, partitions: int) -> pa.RecordBatch:
-    """As a request stores them: letters of a partition go to the one of its number, as far as there are so many."""
+    """Rows of a request; a letter goes to the partition of the same number, modulo the number of partitions."""
     rows = [
         {
             "key": letter.key,
@@ -58,7 +58,7 @@ def as_rows(letters: Sequence[Letter], topic: str, group: str, partitions: int) 
 
 
 def cut(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
-    """So few at a time as go into a request."""
+    """Cut letters into lists that fit into a request."""
     some: list[Letter] = []
     size = 0
     for letter in letters:
@@ -72,7 +72,7 @@ def cut(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
 
 
 def stretches(given_up: Iterable[GivenUp]) -> Iterator[list[GivenUp]]:
-    """Of records in the order of their places: those of a partition that lie close together, each place once."""
+    """Group sorted records into ranges of a partition that lie close together, without duplicates."""
     some: list[GivenUp] = []
     for each in given_up:
         if some and each.of == some[-1].of and each.offset == some[-1].offset:

@@ -1,10 +1,10 @@
-"""Consumer groups over HTTP, as jobs need them: what is committed, and being a member that commits.
+"""Consumer groups over HTTP, as jobs need them: committed offsets, and a member that commits.
 
-    Groups(url)                          what a group has committed, who is in it
-    Groups(url).member(group, name)      one instance: joins, says that it lives, commits, leaves
+    Groups(url)                          committed offsets and members of a group
+    Groups(url).member(group, name)      one instance: joins, sends heartbeats, commits, leaves
 
-A request is repeated while the server does not answer, or refuses for the time being. All of these may be: offsets are
-said in so many words, and who was fenced stays so. Knows httpx; not when anything is asked.
+A request is retried while the server does not answer, or refuses temporarily. All of them can be: offsets are given
+explicitly, and a fenced member stays fenced. Knows httpx; not when a request is made.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _UNPROCESSABLE: Final = 422
 _NAME_TAKEN: Final = 40902
 _GONE: Final = 40403
 _STALE: Final = 40904
-#: The codes of a topic, or of a partition, that is not there. A member that has read it has lost it.
+#: Error codes of a missing topic or partition. A member that has read it has lost it.
 NOT_THERE: Final = frozenset({40401, 40402})
-#: Of one request to commit.
+#: Maximum number of offsets in one commit request.
 _MOST_COMMITTED: Final = 10_000
 
 
 class Fenced(Exception):
-    """The group does not know the member any more, or a partition has been another's since, or is gone."""
+    """The group does not know the member any more, or a partition has had another owner since, or is gone."""
 
 
 class Beat(NamedTuple):
-    """What a heartbeat answers: what the member may read, since which generation, and what it has to give up."""
+    """Answer to a heartbeat: partitions that the member may read, with their generation, and those to give up."""
 
     generation: int
     assigned: frozenset[TopicPartition]
@@ -54,14 +54,14 @@ class Beat(NamedTuple):
 
 
 class Other(NamedTuple):
-    """Somebody in the group."""
+    """Another member of the group."""
 
     name: str
     partitions: tuple[TopicPartition, ...]
 
 
 class Groups:
-    """`patience_s` is how long the server may not answer, or refuse for the time being. For any number of threads."""
+    """Client of groups. `patience_s`: how long it retries a server that does not answer. Thread-safe."""
 
     def __init__(self, url: str, patience_s: float = _PATIENCE_S) -> None:
         self.url = url
@@ -72,7 +72,7 @@ class Groups:
         self._client.close()
 
     def committed(self, group: str) -> Positions:
-        """The next offset of each partition of which something is committed; nothing of a group that is not there."""
+        """Committed offset of each partition; nothing for a group that does not exist."""
         answer = self.ask("GET", f"/groups/{_quoted(group)}/offsets", fine=(_NOT_FOUND,))
         if answer.status_code == _NOT_FOUND:
             return {}
@@ -81,12 +81,12 @@ class Groups:
         }
 
     def commit(self, group: str, offsets: Positions) -> None:
-        """For a group in which nobody reads; Fenced where somebody does."""
+        """Commit offsets of a group without readers; Fenced if it has one."""
         for entries in cut_entries(offsets):
             self.ask("PUT", f"/groups/{_quoted(group)}/offsets", {"offsets": entries})
 
     def readers(self, group: str) -> list[Other]:
-        """Who is subscribed there."""
+        """Members of the group that are subscribed."""
         answer = self.ask("GET", f"/groups/{_quoted(group)}", fine=(_NOT_FOUND,))
         if answer.status_code == _NOT_FOUND:
             return []
@@ -97,7 +97,7 @@ class Groups:
         ]
 
     def is_moving(self, group: str) -> bool:
-        """Whether partitions are on their way from one member to another."""
+        """Return whether a rebalance is in progress."""
         answer = self.ask("GET", f"/groups/{_quoted(group)}", fine=(_NOT_FOUND,))
         return answer.status_code != _NOT_FOUND and answer.json()["state"] == "Reconciling"
 
@@ -115,7 +115,7 @@ class Groups:
         fenced: Collection[int] = (),
         patience_s: float | None = None,
     ) -> httpx.Response:
-        """An answer that is a success, or a status that is `fine`; of the codes `fenced` it is Fenced, too."""
+        """Send a request; returns a success or a status in `fine`. Error codes in `fenced` raise Fenced, too."""
         patience_s = self._patience_s if patience_s is None else patience_s
         headers = {} if generation is None else {"Lakelog-Generation": str(generation)}
         if path.startswith("/consumers/"):
@@ -138,7 +138,7 @@ class Groups:
 
 
 class Instance:
-    """One member of a group, by the routes of consumer instances. Each says Fenced once it is not that any more."""
+    """A member of a group, by the routes of consumer instances. Methods raise Fenced once it is no longer a member."""
 
     def __init__(self, groups: Groups, group: str, name: str) -> None:
         self.group, self.name = group, name
@@ -146,7 +146,7 @@ class Instance:
         self._path = f"/consumers/{_quoted(group)}/instances/{_quoted(name)}"
 
     def join(self, options: Mapping[str, object], subscription: Mapping[str, object]) -> None:
-        """The name must be one that nobody ever had: that it is taken says that a lost answer was a success."""
+        """Join and subscribe. The name must be new: if it is taken, an earlier try whose answer was lost succeeded."""
         path = f"/consumers/{_quoted(self.group)}"
         answer = self._groups.ask("POST", path, {**options, "name": self.name}, fine=(_CONFLICT,))
         if answer.status_code == _CONFLICT and answer.json()["error_code"] != _NAME_TAKEN:
@@ -154,7 +154,7 @@ class Instance:
         self._groups.ask("POST", f"{self._path}/subscription", subscription)
 
     def beat(self, held: Iterable[TopicPartition]) -> Beat:
-        """It lives; of what is being revoked, all that is not `held` moves to others."""
+        """Send a heartbeat; revoked partitions that are not `held` move to other members."""
         owned = [each._asdict() for each in held]
         told = self._groups.ask("POST", f"{self._path}/heartbeat", {"owned": owned}).json()
         since = {
@@ -166,22 +166,22 @@ class Instance:
         return Beat(told["generation"], assigned, revoking, since)
 
     def commit(self, offsets: Positions, generation: int) -> None:
-        """All of them or none, and Fenced if one has been another's since the generation, or is not there any more.
+        """Commit; Fenced if a partition is gone, or has had another owner since the generation.
 
-        Nothing is given up by it.
+        A request is stored as a whole or not at all. It gives up no partition.
         """
         path = f"{self._path}/offsets?keep=true"
         for entries in cut_entries(offsets):
             self._groups.ask("POST", path, {"offsets": entries}, generation=generation, fenced=NOT_THERE)
 
     def leave(self) -> None:
-        """If that does not succeed soon, its session ends by itself."""
+        """Leave the group; if that does not succeed soon, the session expires."""
         with contextlib.suppress(NotAvailable, Fenced):
             self._groups.ask("DELETE", self._path, fine=(_NOT_FOUND,), patience_s=_LEAVE_WITHIN_S)
 
 
 def cut_entries(offsets: Positions) -> Iterable[list[Mapping[str, Any]]]:
-    """Offsets as they are committed, in as many requests as it takes."""
+    """Cut offsets into lists for one commit request each."""
     entries: list[Mapping[str, Any]] = [
         {"topic": of.topic, "partition": of.partition, "next_offset": at} for of, at in offsets.items()
     ]

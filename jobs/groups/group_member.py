@@ -1,12 +1,12 @@
-"""A job as a member of a consumer group: a thread says that it lives, and hears which partitions are its own.
+"""A job as a member of a consumer group: a thread sends heartbeats, and receives the member's partitions.
 
     with Member(groups, group, …) as member:
-        share = member.take(…)          what it may read now; from here on it holds that
+        share = member.take(…)          the partitions it may read; from here on it holds them
         … read until member.has_moved(share) …
         member.commit(share, offsets)   Fenced, or stored
-        member.let_go()                 what is being revoked goes to others
+        member.let_go()                 revoked partitions move to other members
 
-It knows when a partition may be read and by whom a commit is made; not what is read.
+It knows when a partition may be read and which member commits; not what is read.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from jobs.source.positions import Positions, TopicPartition
 
 __all__ = ["Member", "Share"]
 
-#: As many as Kafka's consumers send by default in a session.
+#: Heartbeats in a session, as many as Kafka's consumers send by default.
 _BEATS: Final = 15
-#: Who reads nothing waits for something to read.
+#: Heartbeat interval of a member that reads nothing, so that it soon learns of new partitions.
 _IDLE_BEAT_S: Final = 0.5
 _END_WITHIN_S: Final = 5.0
-#: Kafka's consumers have so long to come back from what they were given.
+#: Time to give up revoked partitions, as in Kafka's consumers.
 _REBALANCE_MS: Final = 300_000
 
 
 class Share(NamedTuple):
-    """What the member `name` was given as of a generation."""
+    """Partitions of the member `name` as of a generation."""
 
     name: str
     generation: int
@@ -41,9 +41,9 @@ class Share(NamedTuple):
 
 
 class Member:
-    """One thread may use it, beside the one that it has itself. A member that the group forgot joins anew by itself.
+    """A member of a group, for one thread beside its own. If the group forgot it, it joins again automatically.
 
-    `letters` is the topic of its dead letters, where that is not the one that every group has.
+    `letters`: the topic of its dead letters, if it is not the default one of the group.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Member:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held any more, so what it had goes to others at once."""
+        """Leave the group: its partitions move to other members at once."""
         with self._state:
             self._ended = True
             self._state.notify_all()
@@ -94,7 +94,7 @@ class Member:
             self._instance.leave()
 
     def take(self, until: Callable[[], bool]) -> Share | None:
-        """What it may read, once there is something and nothing of it is to be given up; None when `until` is true."""
+        """Wait for a share: partitions to read, none of them being revoked; None when `until` is true."""
         while True:
             with self._state:
                 self._check()
@@ -107,13 +107,13 @@ class Member:
                 return None
 
     def is_idle(self) -> bool:
-        """Whether the group is known to have nothing for the member, as of now."""
+        """Return whether the group has no partition for the member, by the last heartbeat."""
         with self._state:
             heard = self._heard
             return heard is not None and not heard.assigned and not heard.revoking
 
     def has_moved(self, share: Share) -> bool:
-        """Whether a share is not, or no longer, all that the member may read."""
+        """Return whether a share differs from what the member may read now."""
         with self._state:
             self._check()
             heard, instance = self._heard, self._instance
@@ -127,12 +127,12 @@ class Member:
             )
 
     def commit(self, share: Share, offsets: Positions) -> None:
-        """Fenced where one of the partitions has been another's since."""
+        """Commit; Fenced if one of the partitions has had another owner since."""
         if offsets:
             self._groups.member(self._group, share.name).commit(offsets, share.generation)
 
     def still_held(self, share: Share) -> frozenset[TopicPartition]:
-        """Of a share that was fenced, what has been nobody else's; the group is asked now."""
+        """Partitions of a fenced share that have had no other owner; by a new heartbeat."""
         instance = self._groups.member(self._group, share.name)
         try:
             heard = instance.beat(share.partitions)
@@ -142,7 +142,7 @@ class Member:
         return frozenset(each for each in there if heard.since.get(each, share.generation) <= share.generation)
 
     def let_go(self) -> None:
-        """Nothing is being read any more; whoever waits for it is not kept waiting for the next heartbeat."""
+        """Stop holding the share, and send a heartbeat at once, so that members waiting for it get it."""
         with self._state:
             self._held = frozenset()
             self._heard = None
@@ -163,13 +163,13 @@ class Member:
         try:
             while self._wait():
                 self._beat()
-        except BaseException as error:  # noqa: BLE001 - told to whoever uses the member
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that uses the member
             with self._state:
                 self._failure = error
                 self._state.notify_all()
 
     def _wait(self) -> bool:
-        """Until the next heartbeat is due; False when there is none."""
+        """Wait until the next heartbeat is due; False at the end."""
         with self._state:
             pause = self._beat_s if self._held else min(self._beat_s, _IDLE_BEAT_S)
             at = time.monotonic() + (pause if self._heard is not None else 0.0)

@@ -1,7 +1,7 @@
-"""Where a share of partitions is read from, and what came of a batch: pure.
+"""Start offsets of a share, and the progress of a batch: pure.
 
-A group's committed offsets say where to go on, and its reset policy where nothing is committed, or what is committed is
-no more in the log.
+Reading starts at the group's committed offset, or by the reset policy if nothing is committed, or the offset is no
+longer in the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POLICIES: Final = ("earliest", "latest", "none")
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`why` says it to people: `committed`, the policy, or what is wrong with what is committed."""
+    """Start of a partition. `why`, for messages: `committed`, the policy, or the problem of the committed offset."""
 
     offset: int
     end: int
@@ -35,7 +35,7 @@ class Start:
 def plan_starts(
     ranges: Mapping[TopicPartition, Range], committed: Positions, policy: str
 ) -> dict[TopicPartition, Start]:
-    """NotAvailable where the policy is `none` and would be needed."""
+    """Plan the starts; NotAvailable if the policy is `none` and would be needed."""
     found: dict[TopicPartition, Start] = {}
     for each, there in sorted(ranges.items()):
         offset = committed.get(each)
@@ -51,16 +51,16 @@ def plan_starts(
 
 
 def owed(starts: Mapping[TopicPartition, Start], policy: str) -> Positions:
-    """What must be committed before anything is read: who begins at the end now would later begin at a later one."""
+    """Offsets to commit before reading: with `latest`, a later restart would otherwise begin at a later end."""
     if policy != "latest":
         return {}
     return {each: start.offset for each, start in starts.items() if start.why != "committed"}
 
 
 def find_ends(sources: Iterable[Any], share: AbstractSet[TopicPartition]) -> Positions:
-    """Where a batch ends in a share, by what each source of its query says: behind what all have read of it.
+    """End offsets of a batch in a share: the lowest over all sources of its query that read it.
 
-    A function may have made several of the stream that it was given, and have begun streams of its own, of anything.
+    A function may have derived several sources from its stream, and may have started streams of other data.
     """
     found: Positions = {}
     for source in sources:
@@ -70,7 +70,7 @@ def find_ends(sources: Iterable[Any], share: AbstractSet[TopicPartition]) -> Pos
 
 
 def _ends_in(share: AbstractSet[TopicPartition], source: Any) -> Positions:
-    """Nothing of one that reads something else, too."""
+    """End offsets of one source; none if it reads other partitions, too."""
     try:
         ends = from_json(source)
     except (AttributeError, TypeError, ValueError):
@@ -79,12 +79,12 @@ def _ends_in(share: AbstractSet[TopicPartition], source: Any) -> Positions:
 
 
 def find_progress(before: Positions, after: Positions) -> Positions:
-    """Where a batch got further."""
+    """Partitions in which a batch advanced, with their new offsets."""
     return {each: offset for each, offset in after.items() if before.get(each) != offset}
 
 
 def count_offsets(before: Positions, after: Positions) -> dict[str, int]:
-    """How many offsets lie between, by topic."""
+    """Number of offsets between two positions, by topic."""
     found: dict[str, int] = {}
     for (topic, _), gone in ((each, offset - before.get(each, offset)) for each, offset in after.items()):
         found[topic] = found.get(topic, 0) + max(0, gone)
