@@ -1,1 +1,1 @@
-"""How a job is run from its command line: options, plan, work, summary, and the server that it speaks to."""
+"""Runner of jobs from the command line: options, plan, work, summary, and the connection to a server."""

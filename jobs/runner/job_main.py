@@ -1,4 +1,4 @@
-"""What every job has in common, whatever it works on: how it is called, how it ends, and what it says of that.
+"""Main program common to all jobs: command line, exit code, summary and messages.
 
 It knows no tables, no server and no Spark.
 """
@@ -28,7 +28,7 @@ _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_00
 
 
 class JobParser(argparse.ArgumentParser):
-    """Says in one sentence how it was called wrongly. `missing` says what the options lack, if they do."""
+    """Parser that reports wrong usage in one sentence. `missing` returns what the options lack, or an empty text."""
 
     missing: Callable[[argparse.Namespace], str] | None = None
 
@@ -40,7 +40,7 @@ class JobParser(argparse.ArgumentParser):
         return found
 
     def _spelled(self, word: str) -> str:
-        """Options with hyphens, as they are declared; the command line takes both of all its words."""
+        """Spell an option with hyphens, as declared; the command line accepts underscores, too."""
         name, sign, value = word.partition("=")
         hyphened = name.replace("_", "-")
         return f"{hyphened}{sign}{value}" if hyphened in self._option_string_actions else word
@@ -55,7 +55,7 @@ class JobParser(argparse.ArgumentParser):
 
 
 def milliseconds(text: str) -> int:
-    """A length of time as a person writes it: 90s, 10m, 2h, 1d, 500ms."""
+    """Parse a duration like 90s, 10m, 2h, 1d, 500ms."""
     found = re.fullmatch(r"(\d{1,12})(ms|s|m|h|d)", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no length of time, as 90s, 10m, 2h or 1d are")
@@ -79,7 +79,7 @@ def add_options(parser: argparse.ArgumentParser, job: str, *, spark: bool = True
 
 
 def add_topics(parser: argparse.ArgumentParser) -> Any:
-    """Exactly one of these must be given; answers what others may be added to."""
+    """Add the options of topics, exactly one of them required; returns the group, to which others may be added."""
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--topic", action="append", metavar="NAME", help="a topic to work on; may be given repeatedly")
     chosen.add_argument("--all", action="store_true", help="work on all topics")
@@ -87,14 +87,14 @@ def add_topics(parser: argparse.ArgumentParser) -> Any:
 
 
 def say(progress: Progress, lines: Iterable[object]) -> None:
-    """To whoever reads stdout, past what is shown of progress; Unfinished where there is no room for it."""
+    """Print lines to stdout, after wiping the progress line; Unfinished if stdout cannot be written."""
     unsaid = say_if_room(progress, lines)
     if unsaid is not None:
         raise Unfinished(f"stdout could not be written: {unsaid}")
 
 
 def say_if_room(progress: Progress, lines: Iterable[object]) -> OSError | None:
-    """The same, where it is no reason to stop."""
+    """Print lines to stdout; returns an error of writing rather than raising it."""
     text = "".join(f"{line}\n" for line in lines)
     if not text:
         return None
@@ -105,7 +105,7 @@ def say_if_room(progress: Progress, lines: Iterable[object]) -> OSError | None:
 def carry_out(
     summary: Summary, work: Callable[[], None], problems: Mapping[str, BaseException], *, debug: bool = False
 ) -> int:
-    """Work, and say what came of it; returns the exit code. `problems` are of single topics, as `work` found them."""
+    """Run `work`, and report its outcome; returns the exit code. `problems`: by topic, filled by `work`."""
     began = time.monotonic()
     stopped_by: BaseException | None = None
     try:
@@ -126,13 +126,13 @@ def carry_out(
         if unsaid is not None:
             write_if_room(sys.stderr, f"{summary.job}: the summary could not be written: {unsaid}\n")
     except BrokenPipeError:
-        _read_no_more()  # what was done is done, whoever heeds it
+        _read_no_more()  # the work is done, even if the output is not read
     return code
 
 
 @contextmanager
 def _told_to_end() -> Generator[None]:
-    """SIGTERM is heeded as Ctrl-C is, unless somebody heeds it already: by itself it would end us without a word."""
+    """Handle SIGTERM like Ctrl-C, unless it has a handler: by default it would end the process without a summary."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -145,12 +145,12 @@ def _told_to_end() -> Generator[None]:
 
 
 def _read_no_more() -> None:
-    """The reader of our output went away; Python's own flush at exit must not complain about it again."""
+    """Redirect stdout to null, as its reader is gone: Python's flush at exit must not report it again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(summary: Summary, problems: Mapping[str, BaseException], stopped_by: BaseException | None) -> None:
-    """To people, on stderr; the summary says it to machines."""
+    """Report errors on stderr, for people; the summary has them for programs."""
     for name in problems:
         write_if_room(sys.stderr, f"{summary.job} of {name}: {summary.errors[name]}\n")
     if stopped_by is not None:

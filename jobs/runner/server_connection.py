@@ -1,9 +1,9 @@
-"""How a job that appends reaches a server: the one that was named, or one of its own for as long as the job runs.
+"""Connection of a job to a server: the named one, or one of its own for as long as the job runs.
 
-Everything that appends to a root goes through who owns it. With no server named the job starts one, as a process of its
-own that takes the root, is refused where another has it, and ends with the job, however that ends. It listens on a Unix
-socket in a folder that the job's user alone may enter: no other user of the machine, and no web page, reaches it. It
-knows the command line of `lakelog serve`, and nothing of what the job wants of a server. Others may have one, too.
+All appends to a root go through its owner. With no server named, the job starts one, as a separate process that takes
+the root, is refused if the root has an owner, and ends with the job, however that ends. It listens on a Unix socket in
+a folder that only the job's user may enter: no other user of the machine, and no web page, reaches it. This module
+knows the command line of `lakelog serve`, and not what the job does with the server. Other programs may use it, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["OwnServer", "check_url", "plan_command", "reached", "running_server"
 _URL: Final = re.compile(r"https?://[^\s,]+|http\+unix://%2F[^\s,/]+/?", re.IGNORECASE)
 _LISTENS: Final = re.compile(r"listens on (http\S*://\S+)")
 _READY: Final = "ready"
-#: What a server cannot do without, of what only `lakelog[server]` brings.
+#: Packages that a server needs; `lakelog[server]` installs them.
 _PARTS: Final = ("lakelog", "fastapi", "uvicorn", "deltalake")
 _STOP_WITHIN_MS: Final = 30_000
 _KILL_AFTER_S: Final = 60.0
@@ -37,10 +37,10 @@ _NEVER_MS: Final = 2**63 - 1
 
 @contextmanager
 def reached(root: str | None, server: str | None) -> Generator[str]:
-    """The URL of a server; of the root's own only inside of the block.
+    """Yield the URL of a server; a started one runs until the block ends.
 
-    InvalidRequest where neither is named, NotARoot where there is no root, RootInUse where another has it, and
-    NotAvailable where a server of our own cannot be had.
+    InvalidRequest if neither a server nor a root is named, NotARoot if there is no root, RootInUse if another process
+    owns it, and NotAvailable if a server cannot be started.
     """
     if server is not None:
         yield check_url(server)
@@ -63,16 +63,16 @@ def reached(root: str | None, server: str | None) -> Generator[str]:
 
 
 def check_url(url: str) -> str:
-    """Without a slash at its end."""
+    """Check the address of a server; returns it without a trailing slash."""
     if _URL.fullmatch(url) is None:
         raise InvalidRequest(f"--server {url!r} is not the http:// or https:// address of a server")
     return url.rstrip("/")
 
 
 def plan_command(location: str, topic_defaults: Mapping[str, object], unix_socket: Path) -> list[str]:
-    """The server of a job: for this user alone, and with what the last owner gave to topics by default.
+    """Command line of a job's server: for this user alone, and with the topic defaults of the last owner.
 
-    It lets no offsets of groups expire: how long they are kept is for whoever runs servers to say.
+    It lets no offsets of groups expire: their retention is up to the operator's servers.
     """
     defaults = {f"--topic-{name.replace('.', '-')}": value for name, value in topic_defaults.items()}
     settings = {
@@ -90,7 +90,7 @@ def plan_command(location: str, topic_defaults: Mapping[str, object], unix_socke
 
 
 def _look_at(root: str) -> tuple[str, dict[str, object]]:
-    """Where it is, and what topics are given there. It is held for a moment, so that who has it is named."""
+    """Location and topic defaults of a root. It is locked for a moment, so that a present owner is reported."""
     place = as_root(root)
     open_root(place, create=False)
     if not place.locks:
@@ -108,7 +108,7 @@ def _look_at(root: str) -> tuple[str, dict[str, object]]:
 
 
 class OwnServer:
-    """One that was started for a while; `ended` is its exit code once it is gone, which is before its time."""
+    """A started server; `ended` is its exit code if it has ended prematurely."""
 
     def __init__(self, url: str, process: subprocess.Popen[str]) -> None:
         self.url = url
@@ -121,11 +121,11 @@ class OwnServer:
 
 @contextmanager
 def running_server(command: list[str], log: IO[str], whose: str) -> Generator[OwnServer]:
-    """NotAvailable where it does not start, with the last line of its log.
+    """Run a server until the block ends; NotAvailable with the last line of its log if it does not start.
 
-    A group of its own keeps the terminal's Ctrl-C, which is meant for the program, from stopping it under the program.
+    It has its own process group, so that Ctrl-C in the terminal, meant for the program, does not stop the server first.
     """
-    process = subprocess.Popen(  # noqa: S603 - this interpreter, with words of ours
+    process = subprocess.Popen(  # noqa: S603 - this interpreter, with arguments built here
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0
     )
     try:
@@ -148,7 +148,7 @@ def _wait_until_ready(process: subprocess.Popen[str], log: IO[str], whose: str) 
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """The end of its standard input stops it; what it does not bring into the tables in time is in the journal."""
+    """Stop a server by closing its stdin; records that it does not commit to tables in time remain in the journal."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()

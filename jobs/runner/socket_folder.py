@@ -1,4 +1,4 @@
-"""The folder for the Unix socket of a job's own server: the job's user alone may enter it, and it goes with the job."""
+"""Folder for the Unix socket of a job's own server: only the job's user may enter it, and the job deletes it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["socket_folder"]
 
 _PREFIX: Final = "lakelog-job-"
 _SOCKET: Final = "server"
-#: Of a socket's path, which has room for 103 bytes, what the folder of temporary files may take.
+#: Maximum length of the temporary folder's path, as the path of a socket is limited to 103 bytes.
 _LONGEST: Final = 70
-_SHORT: Final = Path("/tmp")  # noqa: S108 - a folder of the user's own is made in it
-#: What killed jobs left is looked for when it is so old that none of them is just beginning.
+_SHORT: Final = Path("/tmp")  # noqa: S108 - a private folder is made in it
+#: Age from which leftovers of killed jobs are removed, so that no job that is just starting is affected.
 _OLD_S: Final = 24 * 3600
 
 
 @contextlib.contextmanager
 def socket_folder() -> Generator[Path]:
-    """The path for the socket."""
+    """Yield the path for the socket."""
     where = Path(tempfile.gettempdir())
     where = where if len(bytes(where)) <= _LONGEST else _SHORT
     _tidy(where, time.time() - _OLD_S)

@@ -1,8 +1,7 @@
-"""What jobs that are streaming queries have in common: their options, the server they reach, how they begin and end.
+"""Base of jobs that are streaming queries: their options, the server, start and end.
 
-A run is told to end by Ctrl-C, by SIGTERM or by whoever called it: it finishes the batch in hand, and a signal behind
-that leaves at once. Whoever called it is told in turn, by the same event. It knows no job, and nothing of what is read
-or written.
+A run is ended by Ctrl-C, SIGTERM or its caller's event: it finishes the batch in hand, and a second signal ends it at
+once. A signal also sets the caller's event. It knows no job, and nothing of what is read or written.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(slots=True)
 class StreamRun:
-    """One run of a job. `url` is that of a server; `stopping` is set when the run is to end soon."""
+    """Run of a job. `url`: that of a server; `stopping`: set when the run is to end soon."""
 
     options: argparse.Namespace
     url: str
@@ -56,7 +55,7 @@ class StreamRun:
 
     @property
     def spark(self) -> SparkSession:
-        """Started when it is first needed; it knows the format `lakelog`."""
+        """Spark session, started when first needed, with the format `lakelog` registered."""
         if self._session is None:
             self.progress.show("starting Spark")
             self._session = open_session(f"lakelog {self.options.job}", self.options.master)
@@ -71,17 +70,17 @@ class StreamRun:
 
     @property
     def place(self) -> dict[str, str]:
-        """Options of the source that say where it reads: the tables where the root is known, and the server."""
+        """Options of the source for where it reads: the server, and the tables if the root is known."""
         path = {"path": self.options.data} if self.options.data else {}
         return {**path, "server": self.url}
 
     def limits(self) -> dict[str, str]:
-        """Options of the source that say how much it reads at a time."""
+        """Options of the source for how much it reads at a time."""
         most = self.options.max_offsets
         return {} if most is None else {"maxOffsetsPerTrigger": str(most)}
 
     def triggered(self, frame: DataFrame) -> DataStreamWriter:
-        """A query over a frame, that runs as often as was asked for."""
+        """Writer of a query over a frame, with the requested trigger."""
         if self.options.available_now:
             return frame.writeStream.trigger(availableNow=True)
         return frame.writeStream.trigger(processingTime=f"{self.options.interval} milliseconds")
@@ -90,7 +89,7 @@ class StreamRun:
         say(self.progress, lines)
 
     def add(self, topic: str, counts: Mapping[str, int]) -> None:
-        """To the counts of a topic in the summary."""
+        """Add to the counts of a topic in the summary."""
         before = self.summary.topics.get(topic, {})
         self.summary.topics[topic] = {name: before.get(name, 0) + more for name, more in counts.items()}
 
@@ -102,9 +101,9 @@ class StreamRun:
 
 @dataclass(frozen=True, slots=True)
 class StreamJob:
-    """`check` looks at the options before anything is reached; `work` does all the rest, or with `--dry-run` plans it.
+    """A streaming job. `check` checks the options before any connection; `work` does the rest, or plans it (dry run).
 
-    `counts` says what each of the counts means that `work` adds to topics.
+    `counts`: meaning of each count that `work` adds to topics.
     """
 
     name: str
@@ -148,9 +147,9 @@ def run_stream_job(
     stopping: threading.Event | None = None,
     probe: Probe = no_probe,
 ) -> int:
-    """Run a job; returns its exit code. Wrong options end the process with 2, as argparse does it.
+    """Run a job; returns its exit code. Wrong options end the process with 2, as in argparse.
 
-    Who sets `stopping` ends the run behind the batch in hand; it is set, too, where a signal does.
+    Setting `stopping` ends the run after the batch in hand; a signal sets it, too.
     """
     parser = build_parser(job)
     options = parser.parse_args(argv)
@@ -170,7 +169,7 @@ def run_stream_job(
 
 
 def _work(job: StreamJob, run: StreamRun) -> None:
-    """What the source refuses is told as what it means for the run."""
+    """Run the work, and map errors of the source to those of a run."""
     check_spark(find_spark())
     from jobs.source.errors import InvalidOption, NotReadable, SourceError, UnknownTopics  # noqa: PLC0415 - needs Spark
 
@@ -184,7 +183,7 @@ def _work(job: StreamJob, run: StreamRun) -> None:
         except SourceError as error:
             raise Unfinished(str(error)) from error
     except LakelogError as error:
-        # That nothing was changed holds no more.
+        # Something was changed, so the error must not imply the opposite.
         if run.summary.topics and not run.dry_run:
             raise Unfinished(str(error)) from error
         raise
@@ -198,7 +197,7 @@ def _work(job: StreamJob, run: StreamRun) -> None:
 
 @contextmanager
 def _heeding(stopping: threading.Event) -> Generator[tuple[threading.Event, threading.Event]]:
-    """Signals set the event; the second one says whether that was Ctrl-C. Threads are not told of signals."""
+    """Let signals set the event; the second event tells if it was Ctrl-C. Only the main thread can handle signals."""
     interrupted = threading.Event()
 
     def heed(number: int, _: FrameType | None) -> None:

@@ -1,7 +1,7 @@
-"""What jobs that work on tables, topic by topic, have in common.
+"""Base of jobs that work on tables, topic by topic.
 
-A job decides per topic, and says what it would do before it does it; with `--dry-run` it stops there. What fails on
-one topic does not stop the others. It knows no job, and of tables only the door.
+A job plans by topic, and prints its plan before it carries it out; with `--dry-run` it stops there. A failure on one
+topic does not stop the others. It knows no job, and of tables only the public interface.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Job", "Run", "TopicProblem", "build_parser", "milliseconds", "run_jo
 
 
 class TopicProblem(Exception):
-    """So much failed on a topic, and this first."""
+    """Failures on a topic: the first one, and their number."""
 
     def __init__(self, first: LakelogError, count: int) -> None:
         more = f" (and {count - 1} more)" if count > 1 else ""
@@ -43,7 +43,7 @@ class TopicProblem(Exception):
 
 
 class _NoEngine(Exception):
-    """Nobody is there to do the work, of whichever topic; `why` says what hinders."""
+    """The engine cannot be started, so that no topic can be worked on; `why` is the cause."""
 
     def __init__(self, why: LakelogError) -> None:
         super().__init__(str(why))
@@ -52,7 +52,7 @@ class _NoEngine(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """One run of a job. `now_ms` is what host and store agree on."""
+    """Run of a job. `now_ms`: the time on which host and store agree."""
 
     options: argparse.Namespace
     maintenance: Maintenance
@@ -68,9 +68,9 @@ class Run:
 
     @property
     def engine(self) -> Engine:
-        """Started when it is first needed: where nothing is to be done there is nothing to wait for.
+        """Engine, started when first needed: a run without work does not wait for it.
 
-        Without it nothing is changed, so that it does not start ends the run, and not the work on one topic.
+        If it does not start, that ends the whole run rather than the work on one topic.
         """
         if self._engine is None:
             self.progress.show(f"starting the {self.options.engine} engine")
@@ -82,18 +82,18 @@ class Run:
         return self._engine
 
     def say(self, lines: Iterable[object]) -> None:
-        """What is done about it is done in any case, but where to say it is all that there is to do."""
+        """Print lines. Failing to print is an error only in a dry run, which does nothing else."""
         if self.dry_run:
             say(self.progress, lines)
         else:
             say_if_room(self.progress, lines)
 
     def tell(self, topic: str, counts: Counts) -> None:
-        """What was done on a topic, however its work ends, for the summary."""
+        """Set the counts of a topic for the summary; they count however its work ends."""
         self.summary.topics[topic] = counts
 
     def count(self, topic: str, **more: int) -> None:
-        """The same bit by bit, on top of what was told."""
+        """Add to the counts of a topic."""
         before = self.summary.topics[topic]
         self.summary.topics[topic] = {**before, **{name: before[name] + done for name, done in more.items()}}
 
@@ -105,11 +105,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`choose` may leave out topics on which there is nothing to do; `work` plans one, says it, does it, and tells it.
+    """A job on tables. `choose` may leave out topics without work; `work` plans, prints, carries out and counts one.
 
-    `counts` says what each of the counts means that `work` tells. `beside` answers, where all topics are worked on,
-    what is wrong under names of no topic. `alone` is for what no server may be beside, `spark` for what executors can
-    do a part of, and `looks` for what changes nothing in any case.
+    `counts`: meaning of each count. `beside`: with all topics, returns errors under names that are no topics. `alone`:
+    no server may run meanwhile; `spark`: executors can do a part of the work; `looks`: it never changes anything.
     """
 
     name: str
@@ -152,7 +151,7 @@ def run_job(
     clock_ms: Callable[[], int] = wall_clock_ms,
     probe: Probe = no_probe,
 ) -> int:
-    """Run a job; returns its exit code. Wrong options end the process with 2, as argparse does it."""
+    """Run a job; returns its exit code. Wrong options end the process with 2, as in argparse."""
     parser = build_parser(job)
     options = parser.parse_args(argv)
     summary = Summary(job.name, options.data, "local", options.dry_run)
@@ -194,7 +193,7 @@ def _work_on_topics(job: Job, run: Run, summary: Summary, problems: dict[str, Ba
         try:
             job.work(run, run.maintenance.topic(name))
         except UnknownTopic as error:
-            # It was there at first. Of all topics one that is gone is no more to be worked on.
+            # It existed at the start. With --all a topic that is gone is no error.
             if run.options.topic:
                 problems[name], summary.errors[name] = error, one_sentence(error)
         except TopicProblem as problem:
@@ -211,7 +210,7 @@ def _work_on_topics(job: Job, run: Run, summary: Summary, problems: dict[str, Ba
 
 
 def _names(run: Run) -> list[str]:
-    """All topics, or those that were named, each once; UnknownTopic before anything is done, if one is not there."""
+    """Names of the topics to work on, without duplicates; UnknownTopic, before any work, if one does not exist."""
     there = run.maintenance.topics()
     asked: list[str] | None = run.options.topic
     if asked is None:
