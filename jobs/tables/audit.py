@@ -1,6 +1,6 @@
-"""Audit: whether topics hold what their tables say. It reads every page of every file, and changes nothing.
+"""Audit: verifies that topics hold what their tables state. It reads every page of every file, and changes nothing.
 
-chain of files, by the table's log  →  executors look into the files  →  findings, one line each
+chain of files, by the table's log  →  executors read the files  →  findings, one line each
 """
 
 from __future__ import annotations

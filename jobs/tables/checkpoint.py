@@ -1,7 +1,7 @@
-"""Checkpoint: where 100 commits were made since the last, put the state aside, so that tables open quickly.
+"""Checkpoint: writes one for tables with 100 commits since the last, so that they open quickly.
 
-It deletes nothing. It keeps servers out while it works, and is refused where one is in: what names the newest
-checkpoint must never go back, and that only one process at a time can see to. A server writes checkpoints by itself.
+It deletes nothing. It locks out servers while it works, and is refused if one is running: the pointer to the newest
+checkpoint must never go back, which only a single writer can guarantee. A server writes checkpoints by itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Compaction: small files of a partition become large ones, with the same records at the same offsets.
+"""Compaction: merges small files of a partition into large ones, with the same records at the same offsets.
 
     plan bins of neighbouring files  →  executors write one file for each bin  →  this process commits them one by one
 
-A bin that another was faster with is given up. It knows plans and orders; how a file is written it does not know, nor
-who writes it.
+A bin whose files another process has replaced is given up. It knows plans and orders; not how, or where, a file is
+written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(
 
 
 def count_bins(bins: Sequence[Bin]) -> dict[str, int]:
-    """What a plan comes to; carried out with nobody else at work, this is what was done."""
+    """Counts of a plan; those of the work itself, if no other process interferes."""
     return {
         "bins": len(bins),
         "given_up": 0,
@@ -47,7 +47,7 @@ def count_bins(bins: Sequence[Bin]) -> dict[str, int]:
 
 
 class _Merging:
-    """One topic's bins on their way: what is handed out, what became of it."""
+    """Merge of one topic's bins: orders for executors, and their outcomes."""
 
     def __init__(self, run: Run, topic: TopicMaintenance, bins: Sequence[Bin]) -> None:
         self._run = run
@@ -78,7 +78,7 @@ class _Merging:
                 self._run.progress.show(f"compaction: {self._topic.name}, {done} of {len(self._bins)} bins")
 
     def _orders(self) -> Iterator[list[MergeOrder]]:
-        """Asked for one by one while others are at work on what came before."""
+        """Orders for tasks, generated while earlier ones are being carried out."""
         for task in plan_tasks(self._bins):
             current = [each for each in task if self._topic.is_current(each)]
             self._given_up += len(task) - len(current)

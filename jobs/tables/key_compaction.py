@@ -1,9 +1,9 @@
-"""Key compaction: of each key of a topic whose `cleanup.policy` has `compact`, the last record stays.
+"""Key compaction: keeps the last record of each key of topics whose `cleanup.policy` has `compact`.
 
-    plan passes  →  executors sift keys  →  executors write what is left of files  →  this process commits each pass
+    plan passes  →  executors sift keys  →  executors write the rest of files  →  this process commits each pass
 
-A partition's pass is one commit. It knows passes and orders; which records leave, and how a file is written, it does
-not know, nor who does the work.
+A partition's pass is one commit. It knows passes and orders; not which records are removed, or how, or where, a file is
+written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jobs.runner.table_job import Job, Run, TopicProblem, run_job
 
 __all__ = ["JOB", "main"]
 
-#: Who folded or merged files of a pass costs it that much of its work, and not all of it, but not for ever.
+#: Maximum rounds: if a file of a pass was folded or merged meanwhile, only its work is repeated, but not for ever.
 _ROUNDS: Final = 5
 
 
@@ -38,7 +38,7 @@ def main(
 
 
 def count_passes(passes: Sequence[Pass]) -> dict[str, int]:
-    """What plans come to. Only the keys tell what leaves, so before they are read nothing does."""
+    """Counts of plans. Removals are 0, as they are known only after the keys are read."""
     inputs = [file for each in passes for file in each.plan.inputs]
     return {
         "passes": len(passes),
@@ -55,7 +55,7 @@ def count_passes(passes: Sequence[Pass]) -> dict[str, int]:
 
 
 class _Passing:
-    """One topic's passes on their way: which are open still, what became of the others."""
+    """Passes of one topic: those still open, and the outcomes of the others."""
 
     def __init__(self, run: Run, topic: TopicMaintenance, passes: Sequence[Pass]) -> None:
         self._run = run
@@ -94,7 +94,7 @@ class _Passing:
                 self._run.progress.show(f"key compaction: {self._topic.name}, keys {done} of {sifting.buckets}")
 
     def _write_and_commit(self) -> None:
-        """One round: a pass that loses a file to somebody else meanwhile stays open."""
+        """Run one round: a pass with a file that another process replaced meanwhile stays open."""
         owners: dict[str, Pass] = {}
         orders: list[SurvivorsOrder] = []
         for one in list(self._open):
@@ -121,7 +121,7 @@ class _Passing:
 
     @contextmanager
     def _ending(self, one: Pass, *, unless: type[LakelogError] | tuple[()] = ()) -> Generator[None]:
-        """What goes wrong here ends the pass, and no other."""
+        """End only this pass on an error."""
         try:
             yield
         except unless:

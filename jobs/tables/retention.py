@@ -1,9 +1,9 @@
-"""Retention: what outlived a topic's retention.ms, retention.bytes or delete-records leaves it, whole files at a time.
+"""Retention: removes records by a topic's retention.ms, retention.bytes or delete-records, whole files at a time.
 
-    log starts move  →  files leave the table  →  their bytes go, once nobody can be reading them
+    log starts move  →  files leave the table  →  their bytes are deleted, once no reader can be using them
 
-Planning a topic takes what its table's log says and no look at a file, so one process plans hundreds of thousands of
-files in seconds; with Spark the topics are looked through by executors, and only those with something due come here.
+Planning a topic takes only its table's log and no file, so one process plans hundreds of thousands of files in seconds;
+with Spark executors check the topics, and only those with something due are processed here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(
 
 
 def count_plans(plans: Sequence[RetentionPlan], stale: Sequence[StaleFile]) -> Counts:
-    """What plans come to; carried out with nobody else at work, this is what was done."""
+    """Counts of plans; those of the work itself, if no other process interferes."""
     return {
         "log_starts_moved": sum(plan.new_log_start > plan.log_start for plan in plans),
         "files": sum(len(plan.removals) for plan in plans),
@@ -81,7 +81,7 @@ def _work(run: Run, topic: TopicMaintenance) -> None:
 
 
 def _retain(run: Run, topic: TopicMaintenance, plans: Sequence[RetentionPlan], told: ReportProgress) -> None:
-    """Whoever changes what a topic is to keep while it is planned, or read, is heeded: it is planned anew."""
+    """Apply plans; if the topic's retention changed, or files were replaced, since planning, plan again."""
     for left in reversed(range(_ROUNDS)):
         if not plans:
             return
@@ -105,7 +105,7 @@ def _plan_lines(name: str, plans: Sequence[RetentionPlan], stale: Sequence[Stale
 
 
 def _server_ms(url: str) -> int:
-    import httpx  # noqa: PLC0415 - only who names a server needs it
+    import httpx  # noqa: PLC0415 - needed for --server only
 
     from jobs.foundation.addresses import client_options  # noqa: PLC0415 - likewise
 

@@ -1,6 +1,6 @@
-"""Vacuum: what a server does in its background, for a root that has none running: checkpoints, a short log, no waste.
+"""Vacuum: the background work of a server for a root without one: checkpoints, log cleanup, deletion of unused files.
 
-It keeps servers out while it works, and is refused where one is in: that one does all of this by itself.
+It locks out servers while it works, and is refused if one is running: a server does all of this by itself.
 """
 
 from __future__ import annotations
