@@ -1,1 +1,1 @@
-"""Spark itself: sessions, the JVM and its jars, engines, streaming queries, and why one of them failed."""
+"""Spark itself: sessions, the JVM and its jars, engines, streaming queries, and causes of failures."""

@@ -1,9 +1,9 @@
-"""Who does a job's work: threads of this process, or the executors of a Spark cluster.
+"""Engines that do a job's work: threads of this process, or the executors of a Spark cluster.
 
-    for answer in engine.map(function, works): …       answers as they come, the caller keeps what is committed
+    for answer in engine.map(function, works): …       answers as they come; the caller commits them
 
-It knows neither tables nor plans. A function and its works travel: they are named in a module, or plain values. Only
-so many works are asked for at a time, so that whoever hands them out can leave out what is no longer worth doing.
+It knows neither tables nor plans. A function and its works are sent to executors: they are module-level names, or plain
+values. Works are taken a few at a time, so that the caller can leave out those no longer worth doing.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ EngineName = Literal["local", "spark"]
 ENGINES: Final[tuple[EngineName, ...]] = ("local", "spark")
 _MOST_LOCAL: Final = 4
 _MOST_TASKS: Final = 64
-#: A process has one session, as Spark has it.
+#: Sessions of this process, of which Spark allows one.
 _SESSIONS: Final = Sessions(end_session)
 W = TypeVar("W")
 R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """`workers` can be at work at a time; `close` lets go of what was started for the job, and of nothing else.
+    """An engine with `workers` in parallel; `close` releases what was started for the job, and nothing else.
 
-    `exchange` has works spread into numbered buckets, and each bucket, once all are done, gathered by one.
+    `exchange` spreads works into numbered buckets, and then gathers each bucket in one worker.
     """
 
     @property
@@ -54,7 +54,7 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Threads: reading and writing parquet is done outside of Python's lock."""
+    """Engine of threads: reading and writing parquet releases the GIL."""
 
     def __init__(self) -> None:
         self.workers = max(1, min(_MOST_LOCAL, os.cpu_count() or 1))
@@ -66,11 +66,11 @@ class LocalEngine:
         return exchange_in_threads(spread, works, gather, buckets, self.workers)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to release."""
 
 
 class SparkEngine:
-    """A Spark job of one task for each work: an answer comes as soon as it is there, whatever the others do."""
+    """Engine with one Spark job of one task for each work, so that an answer does not wait for others."""
 
     def __init__(self, app_name: str, master: str | None) -> None:
         self._session = _session(app_name, master)
@@ -105,7 +105,7 @@ def has_spark() -> bool:
 
 
 def open_engine(name: EngineName, app_name: str, master: str | None = None) -> Engine:
-    """NotAvailable where Spark is not there or does not start."""
+    """Open an engine; NotAvailable if Spark is not installed or does not start."""
     if name == "local":
         return LocalEngine()
     try:
@@ -115,7 +115,7 @@ def open_engine(name: EngineName, app_name: str, master: str | None = None) -> E
 
 
 def open_session(app_name: str, master: str | None = None) -> OpenSession:
-    """A Spark session until it is closed; NotAvailable where Spark is not there or does not start."""
+    """Open a Spark session; NotAvailable if Spark is not installed or does not start."""
     try:
         return _session(app_name, master)
     except Exception as error:
@@ -123,14 +123,14 @@ def open_session(app_name: str, master: str | None = None) -> OpenSession:
 
 
 def _why(error: Exception) -> str:
-    """Where pyspark itself is not there, nobody can be asked what is of Spark."""
+    """Reason of a failed start; without pyspark, errors of Spark cannot be recognized."""
     if not isinstance(error, ImportError) and is_of_spark(error):
         return cause_of(error)
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _session(app_name: str, master: str | None) -> OpenSession:
-    """The session that there is already, as on a cluster or in a notebook, else one that jobs of this process share."""
+    """Return an existing session, as on a cluster or in a notebook, else one that jobs of this process share."""
 
     def build() -> Any:
         from jobs.spark.session import build_session  # noqa: PLC0415 - a job without Spark must not need it
@@ -152,7 +152,7 @@ def _session(app_name: str, master: str | None) -> OpenSession:
 
 @contextmanager
 def _keeping_signals() -> Generator[None]:
-    """Spark takes Ctrl-C for itself, to cancel what is in hand."""
+    """Restore the handler of Ctrl-C, which Spark replaces to cancel its jobs."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -168,7 +168,7 @@ def _find_session() -> Any:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    # What is active is told to the thread alone that made it; the process has one context, whoever made that.
+    # The active session is visible only in the thread that made it; the process has one context for all threads.
     there = SparkContext._active_spark_context is not None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     if there or "DATABRICKS_RUNTIME_VERSION" in os.environ:
         return SparkSession.builder.getOrCreate()

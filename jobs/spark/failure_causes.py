@@ -1,6 +1,6 @@
-"""Why Spark says that something failed, in one sentence, and whether one of the project's own parts failed in a task.
+"""Causes of Spark's failures, in one sentence, and whether one of the project's own parts failed in a task.
 
-It knows the names of Spark's errors and of the source's, which come as text, and no job.
+It knows the names of errors of Spark and of the source, which come as text, and no job.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from jobs.spark.jvm import SparkGone, is_end_of_java
 __all__ = ["cause_of", "in_words", "is_of_spark", "is_own", "why_not_begun"]
 
 _RAISED: Final = re.compile(r"(?:Caused by: |: )?([A-Za-z_][\w.$]*(?:\.\w+|Error|Exception|Interrupt)): (.+)")
-#: As Python ends a trace of what was raised without a word; Java has something before the name.
+#: Last line of a Python trace of an error without a message; in Java something precedes the name.
 _WORDLESS: Final = re.compile(r"([A-Za-z_]\w*(?:Error|Exception|Interrupt))()")
-#: Spark goes on with settings for whoever looks for a fault in the worker's program.
+#: Start of Spark's message, which goes on with settings for debugging the worker.
 _DEATH: Final = "Python worker exited unexpectedly"
 _DIED: Final = "a Python worker died amid its work, as one does that is killed, or for want of memory"
 _OWN: Final = "jobs.source."
-#: By its name, as it comes from a package that has no types.
+#: Compared by name, as its package has no types.
 _OF_JAVA: Final = "Py4JJavaError"
-#: All that is left to say where a master was looked for in vain: it was said in the log, and Spark has stopped by then.
+#: Part of the only error when no master was found: the cause is in the log, and Spark has stopped by then.
 _STOPPED: Final = "stopped SparkContext"
 
 
@@ -35,7 +35,7 @@ class _Cause(NamedTuple):
 
 @contextmanager
 def in_words() -> Generator[None]:
-    """What Spark raises, as a task of it failed, is Unfinished, and says why in one sentence; SparkGone where it is."""
+    """Turn an error of a Spark task into Unfinished, with its cause in one sentence, or into SparkGone."""
     try:
         yield
     except Exception as error:
@@ -47,21 +47,21 @@ def in_words() -> Generator[None]:
 
 
 def is_of_spark(error: BaseException) -> bool:
-    """Whether it has traces of Java and Python in one text."""
+    """Return whether an error is of Spark, with traces of Java and Python in one text."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - a job without Spark must not need it
 
     return isinstance(error, PySparkException) or type(error).__name__ == _OF_JAVA
 
 
 def why_not_begun(said: str, master: str | None) -> str | None:
-    """Where a session does not begin and Spark does not say why; None where it does."""
+    """Reason why a session did not start, if Spark does not give it; else None."""
     if master is None or master.startswith("local") or _STOPPED not in said:
         return None
     return f"the master {master} could not be reached, or ended the application"
 
 
 def cause_of(error: BaseException) -> str:
-    """In one sentence."""
+    """Return the cause of an error in one sentence."""
     cause = _cause(error) if is_of_spark(error) else None
     if cause is None:
         return one_sentence(error)
@@ -72,13 +72,13 @@ def cause_of(error: BaseException) -> str:
 
 
 def is_own(error: Exception) -> bool:
-    """Whether a task failed by what the source says, such as a server that does not answer."""
+    """Return whether a task failed with an error of the source, such as a server that does not answer."""
     cause = _cause(error) if is_of_spark(error) else None
     return cause is not None and cause.kind.startswith(_OWN)
 
 
 def _cause(error: BaseException) -> _Cause | None:
-    """Who caused it all stands last, behind the name of its class; but of a worker that died what befell its socket."""
+    """Find the root cause, the last error in the text; after the death of a worker the last one is of its socket."""
     lines = str(error).splitlines()
     causes = [found for line in lines if (found := _RAISED.fullmatch(line) or _WORDLESS.fullmatch(line))]
     told = [_Cause(*found.groups()) for found in causes]

@@ -1,7 +1,7 @@
-"""The jars that Delta needs beside Spark's own: which they are, and that programs do not fetch them at the same time.
+"""Jars that Delta needs beside Spark's own: their coordinates, and a lock for fetching them.
 
-Spark fetches them as it starts, by coordinates, through the machine's own resolver settings, into a folder that
-programs share. Two that do so at once get halves of files from each other: neither Spark nor its resolver sees to that.
+Spark fetches them at its start, by coordinates, through the machine's own resolver settings, into a folder that
+programs share. Two that do so at once read partial files of each other: neither Spark nor its resolver prevents that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EXCLUDED_JARS: Final = (
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """What LAKELOG_CACHE names, else lakelog's folder among the user's caches."""
+    """Return the folder in LAKELOG_CACHE, else lakelog's folder in the user's caches."""
     named = environment.get("LAKELOG_CACHE")
     if named:
         return Path(named).absolute()
@@ -48,20 +48,20 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def jar_folder(ivy: Path) -> Path:
-    """Where the resolver puts them."""
+    """Return the folder in which the resolver stores jars."""
     return ivy / "jars"
 
 
 def absent_jars(ivy: Path, coordinates: Sequence[str] = DELTA_JARS) -> list[str]:
-    """Also those in a folder that may not be looked into."""
+    """Return the missing jars; also those in a folder without access."""
     return [each for each in coordinates if not os.path.exists(jar_folder(ivy) / _file_name(each))]  # noqa: PTH110 - that of Path raises
 
 
 @contextmanager
 def fetched_by_one(ivy: Path, coordinates: Sequence[str]) -> Generator[None]:
-    """While Spark starts: alone where jars are to be fetched; else beside others, but behind one who fetches them.
+    """Lock during Spark's start: exclusive if jars must be fetched, else shared, so that it waits for other fetches.
 
-    Where no lock can be had, as in a folder that came with an image, there is nothing to fetch.
+    If no lock can be taken, as in a read-only folder of an image, there is nothing to fetch.
     """
     lock: int | None = None
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The Java that Spark would start here: which it is, and what is wrong with it."""
+"""The Java that Spark would start here: its version, and problems with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANSWER_S: Final = 30
 
 
 def ask_java() -> str | None:
-    """What `java -version` says; None where there is no Java that works."""
+    """Return the output of `java -version`; None without a working Java."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
@@ -35,7 +35,7 @@ def java_version(said: str | None) -> int | None:
 
 
 def trouble_of_java(said: str | None, home: str | None) -> str | None:
-    """None where it will do. `home` is JAVA_HOME."""
+    """Describe the problem with Java; None if it is suitable. `home` is JAVA_HOME."""
     version = java_version(said)
     if version is None:
         return f"JAVA_HOME is {home}, where no Java is that works" if home else "there is no Java"

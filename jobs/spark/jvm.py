@@ -1,7 +1,7 @@
-"""The Java process that this one has Spark in: whether it has ended, how another comes in its place, and what it says.
+"""The Java process of Spark: detecting its end, replacing it, and silencing its traces.
 
-pyspark knows one for as long as Python runs, and has no word for its end: whatever is asked of it then is refused by a
-socket, and traces of that go to stderr by themselves. It must not know what Spark is asked to do.
+pyspark uses one process for as long as Python runs, and does not handle its end: every call then fails with a socket
+error, and traces of that go to stderr. It must not know what Spark is used for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 GONE: Final = "Spark is gone: its Java process has ended, as one does that is killed, or for want of memory"
-#: Its sockets close a moment before it can be seen to have ended.
+#: Time to wait for the exit code of the process, whose sockets close earlier.
 _MOMENT_S: Final = 1.0
 _JAVA_RAISED: Final = "Py4JJavaError"
 _UNANSWERED: Final = "Py4JNetworkError"
@@ -38,20 +38,20 @@ _LOUD: Final = ("", "py4j.java_gateway", "py4j.clientserver")
 
 
 class SparkGone(Unfinished):
-    """Whoever needs Spark does nothing more before there is another session."""
+    """Spark has ended; nothing that needs it can go on without a new session."""
 
     def __init__(self) -> None:
         super().__init__(GONE)
 
 
 def has_java_ended() -> bool:
-    """Of one that this process has started; of another's nobody knows."""
+    """Return whether Java has ended; unknown, and False, if another process started it."""
     process = _process()
     return process is not None and process.poll() is not None
 
 
 def is_end_of_java(error: BaseException) -> bool:
-    """Whether something failed as the process does not answer any more: one that answers has its own errors."""
+    """Return whether an error comes from the end of the Java process; a living one raises other errors."""
     is_of_it = is_of_gateway(error)
     if is_of_it and type(error).__name__ == _UNANSWERED:
         return True
@@ -59,12 +59,12 @@ def is_end_of_java(error: BaseException) -> bool:
 
 
 def is_of_gateway(error: BaseException) -> bool:
-    """Whether a call of Java was not made or not answered; what Java raises has another name."""
+    """Return whether a call of Java was not made or not answered; errors raised in Java have another type."""
     return type(error).__module__.startswith("py4j.") and type(error).__name__ != _JAVA_RAISED
 
 
 def end_session(session: Any) -> None:
-    """Behind it this process can start another, also where Java ended before."""
+    """End a session, also if Java has ended, so that this process can start another."""
     if not has_java_ended():
         try:
             session.stop()
@@ -77,7 +77,7 @@ def end_session(session: Any) -> None:
 
 
 def end_half_begun() -> None:
-    """What there is of Spark where no session came of it, as it would be found in place of one."""
+    """Stop a context left by a failed start of a session, as it would be found in place of one."""
     active = getattr(_contexts(), "_active_spark_context", None)
     if active is not None:
         with suppress(Exception):
@@ -85,10 +85,10 @@ def end_half_begun() -> None:
 
 
 def end_launch(error: BaseException) -> None:
-    """End the process that was being launched when this broke it off.
+    """End the process that was being launched when this error interrupted it.
 
-    Nobody else knows of it, and by itself it goes on for ever: it says where it can be reached in a folder that pyspark
-    has taken away by then.
+    Nothing else refers to it, and it would run for ever: it reports its address in a folder that pyspark has deleted by
+    then.
     """
     for frame, _ in traceback.walk_tb(error.__traceback__):
         for name in ("proc", "self"):
@@ -99,13 +99,13 @@ def end_launch(error: BaseException) -> None:
 
 
 def hear_no_traces() -> None:
-    """Of calls that fail or are interrupted: whoever called tells of that. Done again it changes nothing."""
+    """Suppress logged traces of failed or interrupted calls, as the caller reports them. Idempotent."""
     for name in _LOUD:
         logging.getLogger(name).addFilter(_is_no_trace)
 
 
 def hear_no_end(session: Any) -> None:
-    """The server that adds up what tasks count prints a trace when Java ends."""
+    """Suppress the trace that the accumulator server prints when Java ends."""
     server = session.sparkContext._accumulatorServer  # noqa: SLF001
     tell: Callable[..., None] = server.handle_error
 
@@ -130,12 +130,12 @@ def _has_just_ended() -> bool:
 
 
 def _process() -> Any:
-    """None where this process has none of its own."""
+    """Return the Java process; None if this process did not start one."""
     return getattr(getattr(_contexts(), "_gateway", None), "proc", None)
 
 
 def _contexts() -> Any:
-    """Pyspark's class of them, or None where nobody has imported it."""
+    """Return pyspark's SparkContext, or None if pyspark is not imported."""
     return getattr(sys.modules.get("pyspark"), "SparkContext", None)
 
 
@@ -144,7 +144,7 @@ def _forget(session: Any) -> None:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - likewise
 
     context = session.sparkContext
-    context._jsc = None  # noqa: SLF001 - else it is asked, and refuses
+    context._jsc = None  # noqa: SLF001 - else stop() calls it, and fails
     context.stop()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

@@ -1,8 +1,8 @@
-"""Which Python Spark asks for formats and runs functions with.
+"""Choice of the Python in which Spark runs formats and functions.
 
-The JVM asks PYSPARK_DRIVER_PYTHON, else PYSPARK_PYTHON, else the first `python3` of the path, as its environment was
-when it began: where a virtual environment is not activated that is not the Python of this process, and knows no
-`lakelog`. Where all of Spark is on this machine that can be mended; on a cluster workers have a Python of their own.
+The JVM uses PYSPARK_DRIVER_PYTHON, else PYSPARK_PYTHON, else the first `python3` of the path, by its environment at its
+start: if a virtual environment is not activated, that is not the Python of this process, and lacks `lakelog`. If all of
+Spark is on this machine, that can be corrected; on a cluster workers have their own Python.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["VARIABLES", "asked_python", "use_this_python"]
 
-#: The first that is set counts.
+#: Variables, of which the first that is set counts.
 VARIABLES: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
 
 
 def asked_python(environment: Mapping[str, str]) -> str:
-    """The program that Spark will ask, as a shell would name it."""
+    """Return the program that Spark will run, as a shell would name it."""
     return next((environment[name] for name in VARIABLES if name in environment), "python3")
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Have what is defined from now on run in this Python, where none was chosen and workers are on this machine.
+    """Run functions defined from now on in this Python, if none was chosen and workers are on this machine.
 
     A session of Spark Connect has its Python elsewhere.
     """

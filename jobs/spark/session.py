@@ -1,7 +1,7 @@
-"""The Spark session of the jobs, where no cluster brings one.
+"""The Spark session of the jobs, if no cluster provides one.
 
-It knows which Spark settings a topic's tables need, and into which folder Delta's jars come. It must not know what a
-job does with the session. On Databricks none of this applies: the cluster's session has Spark and Delta already.
+It knows the Spark settings that a topic's tables need, and the folder of Delta's jars. It must not know what a job does
+with the session. On Databricks none of this applies: the cluster's session has Spark and Delta already.
 """
 
 import os
@@ -21,7 +21,7 @@ __all__ = ["build_session", "plan_settings"]
 
 
 def plan_settings(*, cache_dir: Path, cores: int, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Every Spark setting of a session; `extra` has the last word. Ivy wants `cache_dir` to be absolute."""
+    """Plan every Spark setting of a session; `extra` overrides. Ivy needs `cache_dir` to be absolute."""
     return {
         "spark.jars.packages": ",".join(DELTA_JARS),
         "spark.jars.excludes": ",".join(EXCLUDED_JARS),
@@ -56,8 +56,8 @@ def build_session(
 
     The jars are kept in `ivy` of `cache_dir`, else of the folder that LAKELOG_CACHE names, else of lakelog's folder
     among the user's caches.
-    `extra` overrides single settings, the driver's memory (`spark.driver.memory`) among them. NotAvailable where no JVM
-    gets ready.
+    `extra` overrides single settings, the driver's memory (`spark.driver.memory`) among them. NotAvailable if no JVM
+    starts.
     """
     if master.startswith("local"):
         # Spark's workers would otherwise be the first python3 on PATH, which may lack pyarrow.
@@ -81,7 +81,7 @@ def build_session(
 
 
 def _why_no_jvm(ivy: Path, jars: Sequence[str]) -> str:
-    """Spark says no more than that it ended, and Java says it in many lines before that."""
+    """Find why no JVM started: Spark only reports that it ended, and Java prints many lines before that."""
     trouble = trouble_of_java(ask_java(), os.environ.get("JAVA_HOME"))
     if trouble is not None:
         return f"{trouble}: {CURE}"

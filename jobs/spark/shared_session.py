@@ -1,7 +1,7 @@
-"""The Spark session that jobs of this process have started: all of them use it, and the last one ends it.
+"""The Spark session shared by jobs of this process: the first one starts it, and the last one ends it.
 
-A process has one, so a job that begins while another's is there, or is starting, is given that; it must not end with
-whoever began first. A session that was there before any job is nobody's to end.
+A process has one session, so a job that begins while it exists, or is starting, gets it; it must not end with the job
+that started it. A session that existed before any job is never ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["OpenSession", "Sessions"]
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """`close` once, when it is not used any more. One that is not our own goes on behind that."""
+    """A session in use; call `close` once. A session not started by jobs (`is_own` is false) continues after that."""
 
     spark: Any
     close: Callable[[], None]
@@ -24,7 +24,7 @@ class OpenSession:
 
 
 class Sessions:
-    """`find` answers the one that somebody else has, if any; `build` starts one, `end` ends it. For many threads."""
+    """Shared session with a count of its users; `end` ends it. Thread-safe."""
 
     def __init__(self, end: Callable[[Any], None]) -> None:
         self._end = end
@@ -33,7 +33,7 @@ class Sessions:
         self._users = 0
 
     def open(self, find: Callable[[], Any], build: Callable[[], Any]) -> OpenSession:
-        """Who comes while it starts waits for it."""
+        """Open the session: an existing one from `find`, or one started by `build`. Callers wait while it starts."""
         with self._lock:
             if not self._users:
                 found = find()

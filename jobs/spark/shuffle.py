@@ -1,10 +1,10 @@
-"""Works that are spread into buckets, and the buckets gathered: on one machine's disk, or by Spark's shuffle.
+"""Shuffle: works are spread into buckets, and the buckets gathered, on one machine's disk, or by Spark's shuffle.
 
     spread(work)            →  (bucket, piece), …
     gather(bucket, pieces)  →  an answer, once every work has been spread
 
-A bucket is gathered by one worker, from pieces in any order; its pieces, one bucket's for each worker, are what is in
-memory. It knows neither what pieces are nor what is made of them.
+A bucket is gathered by one worker, from pieces in any order; in memory are the pieces of one bucket for each worker. It
+knows neither what pieces are nor what is made of them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ R = TypeVar("R")
 Spread = Callable[[W], Iterable[tuple[int, bytes]]]
 Gather = Callable[[int, Iterable[bytes]], R]
 
-#: Beyond this, pieces are on the disk of this machine, in a file that has no name and so is gone whatever happens.
+#: Beyond this size, pieces are on the disk of this machine, in an unnamed file, which no crash leaves behind.
 _IN_MEMORY: Final = 64 * 1024 * 1024
 
 
 class _Pieces:
-    """Pieces of all buckets, one behind the other."""
+    """Pieces of all buckets, one after the other in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -79,7 +79,7 @@ def exchange_in_threads(
 def exchange_by_spark(
     context: Any, group: str, spread: Spread[W], works: Iterable[W], gather: Gather[R], buckets: int, workers: int
 ) -> Generator[R]:
-    """A shuffle, once; then a job for each bucket, so that an answer comes as soon as it is there."""
+    """Shuffle once; then run a job for each bucket, so that an answer does not wait for others."""
     listed = list(works)
     with in_words():
         spread_out = context.parallelize(listed, max(1, len(listed))).flatMap(spread).partitionBy(buckets, int)
@@ -95,7 +95,7 @@ def exchange_by_spark(
 
 
 def cancel(context: Any, group: str) -> None:
-    """What Spark has in hand of it, if Spark is there."""
+    """Cancel the Spark jobs of a group, unless Spark has ended."""
     with suppress(SparkGone), in_words():
         context.cancelJobGroup(group)
 

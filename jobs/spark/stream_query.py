@@ -1,10 +1,10 @@
-"""Streaming queries of jobs: batches are handed on one after the other, and a query ends between two of them.
+"""Streaming queries of jobs: batches are processed one after the other, and a query ends between two of them.
 
     ended = run_query(frame.writeStream…, work, stop=…)         work(batch, batch_id), in this process
-    read_offsets(spark, checkpoint, batch_id)                   where a batch ends, known before it is worked on
-    read_query_id(spark, checkpoint)                            the name of what is kept there
+    read_offsets(spark, checkpoint, batch_id)                   end offsets of a batch, known before it is processed
+    read_query_id(spark, checkpoint)                            the id of the query in a checkpoint
 
-It knows Spark's streams and where they keep their offsets; not what is read or made of it.
+It knows Spark's streams and where they store their offsets; not what is read or made of it.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 __all__ = ["read_offsets", "read_query_id", "run_query", "temporary_checkpoint"]
 
 Work = Callable[["DataFrame", int], None]
-#: Spark waits ten seconds for a process of Python that it starts, and no longer: on a busy machine that is not much.
+#: Spark waits only ten seconds for a Python process that it starts, which can be too short on a busy machine.
 _TOO_SLOW: Final = "failed to connect back"
-#: So it is given two minutes, as a server is that does not answer.
+#: Retries for about two minutes in total, as for a server that does not answer.
 _MOST_STARTS: Final = 12
 _LOOK_EVERY_S: Final = 0.1
-#: What Spark writes of a source that has no offset.
+#: Spark's text for a source without an offset.
 _NOWHERE: Final = "-"
 _TURN_S: Final = 0.05
 
 
 def run_query(writer: DataStreamWriter, work: Work, *, stop: Callable[[], bool]) -> bool:
-    """Have `work` done with each batch; answers whether the query came to its end, and False where `stop` was true.
+    """Run `work` on each batch; returns True if the query came to its end, and False if `stop` was true.
 
-    A batch that is in hand is finished in any case. What `work` raises is raised here; Unfinished says why else a query
-    has failed.
+    A batch in hand is finished in any case. Errors of `work` are raised here; other failures of the query are
+    Unfinished.
     """
     turns = _Turns(work)
     query = writer.foreachBatch(turns).start()
@@ -63,7 +63,7 @@ def run_query(writer: DataStreamWriter, work: Work, *, stop: Callable[[], bool])
                 starts += 1
                 query = writer.start()
     except KeyboardInterrupt:
-        # At once, so nobody waits for the batch in hand: it ends when what it computes is cancelled.
+        # At once, without waiting for the batch in hand: it ends when its computation is cancelled.
         threading.Thread(target=query.stop, daemon=True).start()
         raise
     finally:
@@ -77,7 +77,7 @@ def run_query(writer: DataStreamWriter, work: Work, *, stop: Callable[[], bool])
 
 @contextmanager
 def temporary_checkpoint() -> Generator[str]:
-    """For a query that keeps nothing beyond its run. Only the driver writes there while no state is kept."""
+    """Yield a checkpoint folder for a query without state; only the driver writes there."""
     directory = tempfile.mkdtemp(prefix="lakelog-query-")
     try:
         yield f"file:{directory}"
@@ -86,26 +86,26 @@ def temporary_checkpoint() -> Generator[str]:
 
 
 def read_offsets(spark: SparkSession, checkpoint: str, batch_id: int) -> list[Any]:
-    """Where a batch ends, by the sources of a query, as each has it: `{"topic": {"0": next offset}}`, or otherwise.
+    """Read the end offsets of a batch, one value for each source: `{"topic": {"0": next offset}}`, or its own form.
 
-    Of one that has not begun it is None. Spark writes it down before it works on the batch.
+    None for a source without an offset. Spark writes them before it processes the batch.
     """
     _version, _settings, *sources = _read_lines(spark, f"{checkpoint}/offsets/{batch_id}")
     return [None if source == _NOWHERE else json.loads(source) for source in sources]
 
 
 def read_query_id(spark: SparkSession, checkpoint: str) -> str:
-    """Of a query that has begun. Every later one that goes on from its checkpoint has the same."""
+    """Read the id of a started query. Later queries that continue its checkpoint have the same."""
     (line, *_) = _read_lines(spark, f"{checkpoint}/metadata")
     return str(json.loads(line)["id"])
 
 
 class _NotBegun(Unfinished):
-    """A query that failed before it had anything to do, as a process of its came too late."""
+    """A query that failed before its first batch, as one of its processes started too slowly."""
 
 
 class _Turns:
-    """One batch at a time, and none once it has ended."""
+    """Runs one batch at a time, and none after `end`."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -115,7 +115,7 @@ class _Turns:
         self.failure: BaseException | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        # Who ends holds the turn, and Spark waits for this thread, so it must not wait for ever.
+        # `end` keeps the lock, and Spark waits for this thread, so it must not block for ever.
         while not self._turn.acquire(timeout=_TURN_S):
             if self._ended.is_set():
                 return
@@ -130,13 +130,13 @@ class _Turns:
             self._turn.release()
 
     def end(self) -> None:
-        """After the batch in hand. The turn is kept: nobody's batch begins any more."""
+        """Wait for the batch in hand, and keep the lock, so that no further batch begins."""
         self._turn.acquire()
         self._ended.set()
 
 
 def _plainly(error: BaseException) -> BaseException:
-    """What Spark raises where a batch is computed is told by its cause."""
+    """Replace an error of Spark by one with its cause."""
     if is_end_of_java(error):
         return SparkGone()
     return Unfinished(f"the query failed: {cause_of(error)}") if is_of_spark(error) else error
