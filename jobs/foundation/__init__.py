@@ -1,1 +1,1 @@
-"""What every part of jobs may use: results and exit codes, output, progress, threads, addresses. No Spark."""
+"""Foundation of jobs: results and exit codes, output, progress, threads, addresses. No Spark."""

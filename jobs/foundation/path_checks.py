@@ -1,4 +1,4 @@
-"""Where a job may write by itself: not in a root, which a server owns, and where each table is a topic."""
+"""Checks that a job does not write into a root, which a server owns, and where each table is a topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILE: Final = "file:"
 
 
 def check_outside(option: str, where: str, root: str | None) -> None:
-    """InvalidRequest where what an option names lies in the root, as far as the two say it."""
+    """Raise InvalidRequest if an option names a path in the root, as far as the two paths show it."""
     if root is None:
         return
     inner, outer = _parts(where), _parts(root)
@@ -24,7 +24,7 @@ def check_outside(option: str, where: str, root: str | None) -> None:
 
 
 def _parts(where: str) -> tuple[str, ...]:
-    """The schemes of a store, as s3 and s3a, are alike; a bucket is no directory."""
+    """Parts of a path. Schemes of a store, as s3 and s3a, count as equal; bucket paths are not resolved locally."""
     scheme, is_elsewhere, path = where.partition("://")
     if is_elsewhere and scheme != "file":
         return ("", *PurePosixPath(path).parts)

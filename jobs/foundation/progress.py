@@ -1,4 +1,4 @@
-"""One line on a terminal that says how far a job is; elsewhere nothing, so that logs stay readable."""
+"""Progress of a job as one line on a terminal; elsewhere nothing, so that logs stay readable."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final, TextIO
 __all__ = ["Progress"]
 
 _CLEAR: Final = "\r\x1b[K"
-#: Of a terminal that does not say how wide it is.
+#: Width of a terminal that does not report one.
 _USUAL: Final = 80
 
 
 class Progress:
-    """It is wiped away before anything else is printed."""
+    """A progress line, to be wiped before anything else is printed."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -34,7 +34,7 @@ class Progress:
             self._shown = False
 
     def _room(self) -> int:
-        """Without the last place of a line, behind which the cursor would go on below."""
+        """Return the usable width, without the last column, after which the cursor would wrap."""
         try:
             width = os.get_terminal_size(self._stream.fileno()).columns
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The jobs there are. The module of a job has its name, `main(argv)` and `JOB`."""
+"""Registry of jobs. The module of a job has its name, `main(argv)` and `JOB`."""
 
 from __future__ import annotations
 

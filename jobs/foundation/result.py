@@ -1,10 +1,10 @@
-"""How a job ends: its exit code and its summary, the last line of stdout. Pure.
+"""Result of a job: its exit code and its summary, the last line of stdout. Pure.
 
 0 done · 1 something could not be done · 2 called wrongly · 3 refused before anything was changed
 4 it is unknown whether a change was made; running the job again finds out · 5 no such topic · 8 no root
 130 interrupted
 
-What a failure of the command line has in common with one of these has its code there, too.
+The command line `lakelog` uses the same codes for the same failures.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Counts = Mapping[str, int]
 
 
 class Unfinished(Exception):
-    """A run ended before its time, for the reason said; what it had done stays done."""
+    """A run ended prematurely, for the reason in the message; what it had done stays done."""
 
 
 class Exit(IntEnum):
-    """Exit codes; the names, in small letters, are the outcomes of the summary."""
+    """Exit codes; their names in lower case are the outcomes in the summary."""
 
     DONE = 0
     INCOMPLETE = 1
@@ -46,7 +46,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-#: The first row that fits counts.
+#: Exit codes by error; the first matching row counts.
 _STOPPED_BY: Final[tuple[tuple[tuple[type[BaseException], ...], Exit], ...]] = (
     ((KeyboardInterrupt,), Exit.INTERRUPTED),
     ((UnknownTopic, UnknownPartition), Exit.ABSENT),
@@ -59,10 +59,10 @@ _STOPPED_BY: Final[tuple[tuple[tuple[type[BaseException], ...], Exit], ...]] = (
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did, or with `dry_run` would have done.
+    """Summary of what a run did, or with `dry_run` would have done.
 
-    `topics` has the counts of each topic that was worked on, `errors` a sentence for each on which something failed;
-    `error` is for what stopped the run as a whole.
+    `topics`: counts of each topic worked on; `errors`: a sentence for each topic with a failure; `error`: the failure
+    that stopped the run as a whole.
     """
 
     job: str
@@ -80,7 +80,7 @@ class Summary:
 
 
 def decide_exit(errors: Mapping[str, BaseException], stopped_by: BaseException | None) -> Exit:
-    """`errors` are of single topics. What stopped the run as a whole says more than they do."""
+    """Decide the exit code; a failure of the whole run takes precedence over `errors` of single topics."""
     if stopped_by is not None:
         return next((code for kinds, code in _STOPPED_BY if isinstance(stopped_by, kinds)), Exit.INCOMPLETE)
     if any(isinstance(error, OutcomeUnknown) for error in errors.values()):
@@ -89,7 +89,7 @@ def decide_exit(errors: Mapping[str, BaseException], stopped_by: BaseException |
 
 
 def one_sentence(error: BaseException) -> str:
-    """The first line says what happened; what follows in a Java or Python trace says where."""
+    """Shorten an error to one sentence: the first line is what happened, the rest of a trace is where."""
     text = next((line for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, LakelogError | Unfinished):
         return " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""What one task gets: small works together, so that starting it pays; a large one has a task of its own. Pure."""
+"""Size of tasks: small works are combined, so that starting a task pays; a large one has its own. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ W = TypeVar("W", bound=_Work)
 
 
 def plan_tasks(works: Sequence[W], *, most_bytes: int = TASK_BYTES, most_files: int = TASK_FILES) -> list[list[W]]:
-    """Neighbouring works in one task as long as they are within the limits."""
+    """Combine neighbouring works into tasks within the limits."""
     tasks: list[list[W]] = []
     size = files = 0
     for each in works:

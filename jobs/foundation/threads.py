@@ -1,4 +1,4 @@
-"""Work done by threads, whose answers come as they are there."""
+"""Work in threads, with answers as they complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 def in_threads(
     function: Callable[[W], R], works: Iterable[W], workers: int, *, abandon: Callable[[], None] = lambda: None
 ) -> Generator[R]:
-    """Twice as many works as there are workers are on their way: nobody waits, and little is done in vain."""
+    """Run works, with twice as many submitted as there are workers: no worker idles, and few are wasted on an end."""
     following = iter(works)
     pool = ThreadPoolExecutor(workers, thread_name_prefix="lakelog-job")
     pending: set[Future[R]] = set()

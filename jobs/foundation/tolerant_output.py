@@ -1,7 +1,7 @@
-"""What is said to people and programs, where there may be no room for it: that is no reason to leave work undone.
+"""Output that must not fail a job: a full disk is tolerated, a closed pipe is not.
 
-A log beside the data fills up with them, and what would make room is a job. Whoever read the output and went away, as
-`head` does, is another matter: BrokenPipeError is raised as it is.
+A log on the same disk fills up with the data, and the work that would make room is a job. If the reader of the output
+is gone, as with `head`, BrokenPipeError is raised unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["write_if_room"]
 
 
 def write_if_room(stream: TextIO, text: str) -> OSError | None:
-    """What is in the way, if something is; then nothing of it is written later."""
+    """Write a text; returns an error, if any, after which no part of the text is written later."""
     try:
         stream.write(text)
         stream.flush()
@@ -27,7 +27,7 @@ def write_if_room(stream: TextIO, text: str) -> OSError | None:
 
 
 def _drop_unwritten(stream: TextIO) -> None:
-    """Else it waits in the stream, and is refused again with each line that follows, and when the program ends."""
+    """Discard buffered text, which would fail again with each further line, and when the program ends."""
     with suppress(OSError):
         there = stream.fileno()
         kept = os.dup(there)
