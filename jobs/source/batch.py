@@ -1,4 +1,4 @@
-"""A batch query: what it reads is fixed when it is planned, which is once for each action."""
+"""Batch queries: the offsets to read are fixed by the plan, which is made once for each action."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BatchReader(DataSourceReader):
 def resolve_now(
     reading: SliceReading, limit: Limit, ranges: dict[TopicPartition, Range], option: str, strategy: str
 ) -> Positions:
-    """The position that a limit means in each partition."""
+    """Resolve a limit to a position in each partition, as of now."""
     check_named(limit, ranges, option)
     at_times = reading.ground.at_times(times_wanted(limit, ranges))
     check_times_found(limit, at_times, strategy)

@@ -1,6 +1,6 @@
-"""The columns of the source, those of Spark's Kafka source, and rows of the log as those columns. Pure.
+"""Columns of the source, as in Spark's Kafka source, and conversion of rows of the log to them. Pure.
 
-A user may ask for fewer by a schema of his own: what is not in it is not decoded.
+A user's schema may have fewer columns: the others are not decoded.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _TYPES: Final[Mapping[str, DataType]] = {
     "timestampType": IntegerType(),
     "headers": HEADERS,
 }
-#: What a record itself has, in the order in which it is read.
+#: Columns of a record itself, in the order in which they are read.
 RECORD: Final = ("offset", "timestamp", "key", "value", "headers")
 
-#: Of rows that are handed to Spark at once. A batch is written, sent and read by another process: large ones leave the
-#: caches in between, each time.
+#: Rows of a batch for Spark. A batch is written, sent and read by another process: large ones would not stay in the
+#: CPU caches in between.
 _PIECE: Final = 8192
 
 
@@ -48,7 +48,7 @@ def spark_schema(*, headers: bool) -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
-    """A schema of the user's own has some of the columns, as they are."""
+    """Check that a user's schema has only columns of the source, with their types."""
     for field in schema.fields:
         kind = _TYPES.get(field.name)
         if kind is None:
@@ -58,12 +58,12 @@ def check_schema(schema: StructType) -> None:
 
 
 def record_columns(names: list[str]) -> tuple[str, ...]:
-    """What must be read of a record to have these columns; its offset always."""
+    """Columns of a record to read for these output columns; always with the offset."""
     return tuple(name for name in RECORD if name == "offset" or name in names)
 
 
 class Shaper:
-    """Rows of one partition as batches of a schema, each so small that it stays in a core's cache on its way."""
+    """Converts rows of one partition to batches of a schema, small enough to stay in a core's cache."""
 
     def __init__(self, schema: pa.Schema, of: TopicPartition, timestamp_type: int) -> None:
         self._schema = schema
@@ -82,7 +82,7 @@ class Shaper:
 
     def _shaped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self._schema.names:
-            # An array of columns would say how many rows there are; without one only a batch that is made so knows.
+            # Without columns, the number of rows is kept only by a batch derived from one that has it.
             return rows.select([])
         columns = [
             self._repeat(field.name, rows.num_rows) if field.name in self._same else rows.column(field.name)

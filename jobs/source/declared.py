@@ -1,6 +1,6 @@
-"""The options of the source, each declared once: its name, its values, which queries take it, what it says. Pure.
+"""Options of the source, each declared once: name, values, kind of query, and documentation. Pure.
 
-Names, values and precedence are those of Spark's own Kafka source. What is here is also the documented table.
+Names, values and precedence are those of Spark's own Kafka source. The documented table is made from this module.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Parse = Callable[[str, str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`parse` is given the name and the text. `default` is what is documented, of the text.
+    """An option. `parse` takes its name and text; `default` is the documented default.
 
-    One that is `idle` is taken so that a job can move here as it is, and does nothing: the query says so.
+    An `idle` one is accepted, so that existing jobs run unchanged, but does nothing: the query warns of it.
     """
 
     name: str

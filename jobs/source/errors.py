@@ -1,14 +1,14 @@
-"""Every way in which the source says no.
+"""Errors of the source.
 
     SourceError (ValueError)
-    ├── InvalidOption     an option that cannot be; nothing was read or stored
-    ├── UnknownTopics     what is read or written is not there
+    ├── InvalidOption     an invalid option; nothing was read or stored
+    ├── UnknownTopics     a topic to read or write does not exist
     │   └── UnknownPartition
-    ├── DataLoss          records that were to be read are gone, and `failOnDataLoss` is true
+    ├── DataLoss          records to read are gone, and `failOnDataLoss` is true
     ├── NotReadable       the server refused, or did not answer in time
-    └── NotDecided        a batch that was to be stored once cannot be, and is not stored
+    └── NotDecided        a batch cannot be stored exactly once, and is not stored
 
-Nothing here says it of a server's own errors: their words come through.
+Messages of a server's own errors are passed on unchanged.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class SourceError(ValueError):
-    """The root of the tree."""
+    """Base of all errors of the source."""
 
 
 class InvalidOption(SourceError):
@@ -48,11 +48,11 @@ class DataLoss(SourceError):
 
 
 class NotDecided(SourceError):
-    """Spark runs the batch again when the query is started again."""
+    """The batch is not stored; Spark runs it again when the query is restarted."""
 
 
 class NotReadable(SourceError):
-    """`status` is that of an answer, and None where there was none; `facts` are what it says besides."""
+    """A refusal by the server, or no answer. `status`: of the answer, None without one; `facts`: its JSON body."""
 
     def __init__(
         self, place: str, what: str, why: str, status: int | None = None, facts: Mapping[str, Any] | None = None
@@ -62,5 +62,5 @@ class NotReadable(SourceError):
 
     @property
     def code(self) -> int | None:
-        """The server's own, which says more than the status."""
+        """The server's own error code, more specific than the status."""
         return self.facts.get("error_code")

@@ -1,4 +1,4 @@
-"""What a query was given, checked as a whole: unknown options, and those that cannot be together, are refused. Pure."""
+"""Options of a query, checked as a whole: unknown and conflicting ones are refused. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOf
 _ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _POLL_MS: Final = 120_000
 _DELAY_MS: Final = 15 * 60_000
-#: Of options that are not known, those for which there is better advice than that.
+#: Advice for some unsupported options.
 _ADVICE: Final = {
     "path": "a server stores the rows, say which by the option server",
     "kafka.auto.offset.reset": "say where to begin with startingOffsets",
@@ -41,7 +41,7 @@ Chosen = tuple[str, ...] | re.Pattern[str] | frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """`chosen` are topics, a pattern of them, or partitions."""
+    """Options of a read. `chosen`: topics, a pattern of them, or partitions."""
 
     path: str | None
     server: str | None
@@ -61,16 +61,16 @@ class ReadOptions:
 
     @property
     def place(self) -> str:
-        """For people."""
+        """Location of the topics, for messages."""
         return " and ".join(where for where in (self.path, self.server) if where)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Without a `topic` each row names its own. `once` has each batch stored once.
+    """Options of a write. Without a `topic` each row names its own. `once`: each batch is stored exactly once.
 
-    A batch of a stream has Spark's number, and without a `sink` the stream's own name. A `transaction` is somebody
-    else's, who began it.
+    A batch of a stream has Spark's number, and without a `sink` the stream's own name. A given `transaction` was begun
+    by the caller.
     """
 
     server: str
@@ -119,12 +119,12 @@ def _check_given(values: Mapping[str, Any], query: str, named: Sequence[str]) ->
 
 
 def wants_headers(given: Mapping[str, str]) -> bool:
-    """All that the columns depend on; whether they are for a batch or a stream is not known yet."""
+    """Return whether there is a column of headers; called before it is known if the query is a batch or a stream."""
     return bool(_parse(given).get("includeHeaders", False))
 
 
 def parse_options(given: Mapping[str, str], query: str) -> ReadOptions:
-    """Of a BATCH or a STREAM. Names are as Spark takes them, in any case."""
+    """Parse the options of a BATCH or a STREAM query. Names are case-insensitive, as in Spark."""
     values = _parse(given)
     for name in values:
         taken_by = _DECLARED[name.lower()].query
@@ -157,7 +157,7 @@ def parse_options(given: Mapping[str, str], query: str) -> ReadOptions:
 
 
 def notes_on(given: Mapping[str, str], query: str) -> list[str]:
-    """What is given and does nothing, in words: nothing is passed over in silence."""
+    """Messages for options that have no effect: none is ignored silently."""
     notes: list[str] = []
     for name in given:
         option = _DECLARED[name.lower()]
@@ -169,7 +169,7 @@ def notes_on(given: Mapping[str, str], query: str) -> list[str]:
 
 
 def _parse(given: Mapping[str, str]) -> dict[str, Any]:
-    """By the names as they are declared."""
+    """Parse the options, by their declared names."""
     values = _values(given, _DECLARED)
     if "path" not in values:
         _server(values, needed=True)
@@ -223,7 +223,7 @@ def _choice(values: Mapping[str, Any]) -> Chosen:
 
 
 def _limit(values: Mapping[str, Any], names: tuple[str, ...], otherwise: Limit) -> Limit:
-    """The first that was given: times go before offsets."""
+    """Choose the first limit given: times take precedence over offsets."""
     return next((values[name] for name in names if name in values), otherwise)
 
 

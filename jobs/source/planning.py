@@ -1,10 +1,10 @@
-"""What a query reads, decided: from which position to which, in how many tasks, from which files. Pure.
+"""Planning of reads: positions, tasks and files of a query. Pure.
 
     start ──────── in the files of the table ──────── table end ──── from the server ──── end
           |  task  |  task  |            task                    |          task        |
 
-A position below the log start, or beyond the end, means that records were lost to the query: each is told, and the
-position that is read from instead is the log start.
+A position below the log start, or beyond the end, means that records were lost to the query: each loss is reported, and
+reading goes on at the log start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from jobs.source.positions import (
 
 
 class TopicView(NamedTuple):
-    """`id` is not that of another topic of the name; None where nobody says it."""
+    """A topic as planning sees it. `id` tells it from other topics of the same name; None if unknown."""
 
     partitions: int
     timestamp_type: int
@@ -41,7 +41,7 @@ class TopicView(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Offsets of a partition that are read: from `start` to below `end`."""
+    """Offsets of a partition to read: from `start` to below `end`."""
 
     of: TopicPartition
     start: int
@@ -54,9 +54,9 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A data file by its place in the root, and the offset behind its last record.
+    """A data file by its path in the root, with the offset after its last record.
 
-    A dense one has every offset in between: who wants nothing else need not read it.
+    A dense one has every offset in between: if only offsets are needed, it is not read.
     """
 
     path: str
@@ -67,7 +67,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Tabled:
-    """What the table of a partition holds, as of the version that was planned with."""
+    """Content of a partition's table, as of the version of the plan."""
 
     topic_id: str
     end: int
@@ -76,7 +76,7 @@ class Tabled:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one task reads: of the files what they hold, the rest from the server."""
+    """Input of one task: offsets in the files come from these, the rest from the server."""
 
     span: Span
     timestamp_type: int
@@ -84,14 +84,14 @@ class Slice:
 
 
 def choose_topics(chosen: Chosen, topics: Collection[str]) -> list[str]:
-    """Those to read among those that are there. `subscribe` names topics, a pattern finds them."""
+    """Choose the topics to read. A pattern is matched against the existing ones; named ones are not checked."""
     if isinstance(chosen, Pattern):
         return sorted(topic for topic in topics if chosen.fullmatch(topic))
     return sorted({each if isinstance(each, str) else each.topic for each in chosen})
 
 
 def choose_partitions(chosen: Chosen, counts: Mapping[str, int], place: str) -> list[TopicPartition]:
-    """The partitions to read, of topics with so many."""
+    """Choose the partitions to read, given the partition counts of topics."""
     if isinstance(chosen, frozenset):
         there = sorted(each for each in chosen if each.topic in counts)
         beyond = [each for each in there if each.partition >= counts[each.topic]]
@@ -111,7 +111,7 @@ def check_there(wanted: Iterable[str], topics: Collection[str], place: str) -> N
 
 
 def check_named(limit: Limit, partitions: Collection[TopicPartition], option: str) -> None:
-    """Offsets or times that are given one by one are given for each partition, and for no other."""
+    """Check that offsets or times given by partition name exactly the partitions that are read."""
     if isinstance(limit, AtOffsets):
         named: Collection[TopicPartition] = limit.offsets
     elif isinstance(limit, AtTime) and isinstance(limit.time_ms, dict):
@@ -127,21 +127,21 @@ def check_named(limit: Limit, partitions: Collection[TopicPartition], option: st
 
 
 def is_said(limit: Limit, partition: TopicPartition) -> bool:
-    """Whether a limit means something in a partition."""
+    """Return whether a limit covers a partition."""
     if isinstance(limit, AtOffsets):
         return partition in limit.offsets
     return not isinstance(limit, AtTime) or limit.of(partition) is not None
 
 
 def times_wanted(limit: Limit, partitions: Iterable[TopicPartition]) -> Times:
-    """The times for which offsets must be looked up."""
+    """Times for which offsets must be looked up."""
     if not isinstance(limit, AtTime):
         return {}
     return {each: time for each in partitions if (time := limit.of(each)) is not None}
 
 
 def is_settled(limit: Limit, strategy: str) -> bool:
-    """Whether it means the same offsets whenever it is asked again, but for what retention takes."""
+    """Return whether a limit always resolves to the same offsets, apart from retention."""
     if isinstance(limit, AtTime):
         return strategy == "error"
     if isinstance(limit, AtOffsets):
@@ -152,7 +152,7 @@ def is_settled(limit: Limit, strategy: str) -> bool:
 def resolve(
     limit: Limit, ranges: Mapping[TopicPartition, Range], at_times: Mapping[TopicPartition, int | None]
 ) -> Positions:
-    """The position that a limit means in each partition; of a time that no record has reached, the end."""
+    """Resolve a limit to a position in each partition; a time later than every record gives the end."""
     found: Positions = {}
     for each, there in ranges.items():
         if isinstance(limit, AtTime):
@@ -165,7 +165,7 @@ def resolve(
 
 
 def check_times_found(limit: Limit, at_times: Mapping[TopicPartition, int | None], strategy: str) -> None:
-    """With the strategy `error` a time that no record has reached is one."""
+    """With the strategy `error`, refuse a time later than every record."""
     late = sorted(each for each, found in at_times.items() if found is None)
     if late and strategy == "error" and isinstance(limit, AtTime):
         raise InvalidOption(
@@ -178,9 +178,9 @@ def check_times_found(limit: Limit, at_times: Mapping[TopicPartition, int | None
 def plan_spans(
     starts: Positions, ends: Positions, ranges: Mapping[TopicPartition, Range]
 ) -> tuple[list[Span], list[str]]:
-    """What is read to get from one set of positions to another, and what is lost on the way, in words.
+    """Plan the spans between two sets of positions, and describe the losses.
 
-    A partition that has no start is new, and begins at its log start.
+    A partition without a start is new, and begins at its log start.
     """
     spans: list[Span] = []
     losses = [_gone(each) for each in sorted(starts.keys() - (ranges.keys() & ends.keys()))]
@@ -206,7 +206,7 @@ def _gone(each: TopicPartition) -> str:
 
 
 def begin(each: TopicPartition, position: int, there: Range) -> tuple[int, str]:
-    """Where reading on from a position begins, and what is lost by that, in words."""
+    """Offset at which reading from a position begins, and a description of the loss, if any."""
     if position < there.start:
         return there.start, f"{each} was read up to {position} and begins at {there.start}"
     if position > there.end:
@@ -218,9 +218,9 @@ def begin(each: TopicPartition, position: int, there: Range) -> tuple[int, str]:
 
 
 def plan_ends(starts: Positions, ranges: Mapping[TopicPartition, Range], most: int | None) -> Positions:
-    """Where a batch of a stream ends: at most so many offsets further, shared out by how much each partition has.
+    """Plan the end of a batch of a stream: at most `most` offsets further, in proportion to each partition's backlog.
 
-    A partition that is gone is left out: that is told when the batch is planned.
+    A partition that is gone is left out: that is reported when the batch is planned.
     """
     begins = {each: begin(each, starts.get(each, there.start), there)[0] for each, there in ranges.items()}
     waiting = {each: there.end - begins[each] for each, there in ranges.items()}
@@ -236,7 +236,7 @@ def plan_ends(starts: Positions, ranges: Mapping[TopicPartition, Range], most: i
 def is_too_little(
     starts: Positions, ranges: Mapping[TopicPartition, Range], least: int | None, waited_ms: int, longest_ms: int
 ) -> bool:
-    """Whether to wait for more: fewer offsets than wanted are there, and there is time."""
+    """Return whether to wait for more: fewer offsets than wanted are present, and there is time."""
     if least is None or waited_ms >= longest_ms:
         return False
     return (
@@ -245,7 +245,7 @@ def is_too_little(
 
 
 def split(spans: Sequence[Span], *, tasks: int | None, most: int | None) -> list[Span]:
-    """The same offsets in more pieces: about so many at least, none larger than that, in their order."""
+    """Split spans into at least about `tasks` pieces of at most `most` offsets, in order."""
     pieces = [piece for span in spans if span.size for piece in _cut(span, ceil(span.size / most) if most else 1)]
     if not tasks or len(pieces) >= tasks:
         return pieces
@@ -267,7 +267,7 @@ def _cut(span: Span, parts: int) -> list[Span]:
 
 
 def plan_slice(span: Span, timestamp_type: int, tabled: Tabled | None, topic_id: str | None = None) -> Slice:
-    """With the files that hold something of it; none of another topic, where somebody says the id of this one."""
+    """Plan a slice with the files that overlap it; none if the table is of a topic with another id, as far as known."""
     if tabled is None or tabled.end <= span.start or topic_id not in (None, tabled.topic_id):
         return Slice(span, timestamp_type, None)
     files = tuple(file for file in tabled.files if file.next_offset > span.start and file.base_offset < span.end)

@@ -1,7 +1,7 @@
-"""Positions in partitions, where a query is to begin or end, and both as the JSON of Spark's Kafka source. Pure.
+"""Positions in partitions, limits of a query, and both in the JSON of Spark's Kafka source. Pure.
 
-A position is the offset of the next record to read. As JSON it is `{"topic": {"0": 12}}`, whichever version of a
-query wrote it down.
+A position is the offset of the next record to read. As JSON it is `{"topic": {"0": 12}}`, in all versions of a query's
+checkpoint.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Times = dict[TopicPartition, int]
 
 
 class Range(NamedTuple):
-    """What can be read of a partition: all from `start` to below `end`."""
+    """Readable offsets of a partition: from `start` to below `end`."""
 
     start: int
     end: int
@@ -40,21 +40,21 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """The same in every partition: EARLIEST or LATEST."""
+    """A limit that is the same in every partition: EARLIEST or LATEST."""
 
     mark: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """A position, EARLIEST or LATEST for each partition."""
+    """A limit by partition: a position, EARLIEST or LATEST."""
 
     offsets: Positions
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The earliest record at or behind a time: one for all partitions, or one for each."""
+    """A limit at the first record at or after a time: one for all partitions, or one for each."""
 
     time_ms: int | Times
 
@@ -66,7 +66,7 @@ Limit = Everywhere | AtOffsets | AtTime
 
 
 def to_json(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """In order, so that equal positions are equal text."""
+    """Convert to JSON, sorted, so that equal positions give equal text."""
     found: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(positions):
         found.setdefault(topic, {})[str(partition)] = positions[TopicPartition(topic, partition)]
@@ -82,7 +82,7 @@ def from_json(found: Mapping[str, Mapping[str, int]]) -> Positions:
 
 
 def parse_numbers(option: str, text: str, *, least: int, what: str) -> Positions:
-    """`{"topic": {"0": 12}}` as a user gives it: a number for each partition."""
+    """Parse a user's `{"topic": {"0": 12}}`: a number for each partition."""
     found: Positions = {}
     for topic, partitions in _object(option, text).items():
         if not isinstance(partitions, dict):
@@ -97,7 +97,7 @@ def parse_numbers(option: str, text: str, *, least: int, what: str) -> Positions
 
 
 def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
-    """`{"topic": [0, 1]}` as a user gives it."""
+    """Parse a user's `{"topic": [0, 1]}`."""
     found: set[TopicPartition] = set()
     for topic, partitions in _object(option, text).items():
         if not isinstance(partitions, list) or not partitions:

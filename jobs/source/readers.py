@@ -1,6 +1,6 @@
-"""What readers of batches and of streams have in common: planned slices, and what an executor makes of one.
+"""Base of the readers of batches and streams: planned slices, and reading one in an executor.
 
-Nothing is opened before it is asked for: a reader is sent to executors, which open what they need by themselves.
+Everything is opened lazily: a reader is sent to executors, which open what they need themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jobs.source.worker_latency import Prompt, spare_the_collector
 
 
 class Task(InputPartition):
-    """A slice, as Spark hands it to an executor."""
+    """A slice, as Spark sends it to an executor."""
 
     def __init__(self, of: Slice) -> None:
         super().__init__(of)
@@ -36,7 +36,7 @@ class SliceReading(Prompt):
         self._ground: RecordSource | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """For an executor: what this process has open stays here."""
+        """Pickle for an executor, without what this process has open."""
         return self.__dict__ | {"_ground": None}
 
     @property
@@ -56,7 +56,7 @@ class SliceReading(Prompt):
         return [Task(each) for each in self.ground.slices(pieces)]
 
     def read_task(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Of what is no task, as Spark plans one where there are none, nothing."""
+        """Read a task; nothing for the dummy partition that Spark plans if there are none."""
         if not isinstance(partition, Task):
             return
         options = self._options

@@ -1,6 +1,6 @@
-"""Where records are read from: a root's tables, a server, or both. Knows how to ask each; decides nothing.
+"""Source of records: a root's tables, a server, or both. Knows how to query each; decides nothing.
 
-With both, the server says what there is, and what is above the tables comes from it. They must be of one cluster.
+With both, topics and offsets are the server's, and records beyond the tables come from it. They must be of one cluster.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from jobs.source.tables import Tables
 if TYPE_CHECKING:
     from jobs.source.server import Server
 
-#: How long it may be unknown that there is another topic, or another partition.
+#: How long new topics or partitions may remain unnoticed.
 _DESCRIBE_EVERY_S: Final = 1.0
 
 
 class RecordSource:
-    """Opened where it is needed, which is in one process; used by one thread."""
+    """Source of records, opened in the process that uses it; for one thread."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._chosen = options.chosen
@@ -40,20 +40,20 @@ class RecordSource:
 
     @property
     def _says(self) -> Server | Tables:
-        """Who says what there is."""
+        """The authority for topics and offsets: the server, if there is one."""
         says = self._server or self._tables
         assert says is not None  # noqa: S101 - options without both are refused
         return says
 
     def partitions(self) -> list[TopicPartition]:
-        """Those to read, as of about now; a topic that is subscribed to and not there is an error."""
+        """Partitions to read, as of about now; a named topic that does not exist is an error."""
         if not self._described or time.monotonic() - self._described >= _DESCRIBE_EVERY_S:
             self._describe()
         counts = {topic: view.partitions for topic, view in self._views.items()}
         return choose_partitions(self._chosen, counts, self._place)
 
     def ranges(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
-        """Of those that are still there."""
+        """Ranges of partitions that still exist."""
         found: dict[TopicPartition, Range] = {}
         for each in partitions:
             with self._may_be_gone(each.topic):
@@ -61,7 +61,7 @@ class RecordSource:
         return found
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Of those that are still there."""
+        """End offsets of partitions that still exist."""
         found: dict[TopicPartition, int] = {}
         for topic, few in groupby(sorted(partitions), itemgetter(0)):
             with self._may_be_gone(topic):
@@ -73,10 +73,10 @@ class RecordSource:
         return {each: self._says.offset_at(each.topic, each.partition, time_ms) for each, time_ms in times.items()}
 
     def slices(self, spans: Sequence[Span]) -> list[Slice]:
-        """As of now. Tables are known up to a second late: of a topic that was made again, they are the old one's."""
+        """Plan slices as of now. Tables are known up to a second late, so they may be of a topic replaced since."""
         if self._server is not None and self._tables is not None:
             for topic in {span.of.topic for span in spans}:
-                # Of one that is gone by now, what the tables had is still to be read.
+                # If the topic is gone by now, the records in its known tables are still read.
                 with suppress(UnknownTopics):
                     self._views[topic] = self._server.describe(topic)
         return [self._slice(span) for span in spans]
@@ -106,7 +106,7 @@ class RecordSource:
 
     @contextmanager
     def _may_be_gone(self, topic: str) -> Generator[None]:
-        """A topic that was there may be deleted at any time; what is lost by that, whoever plans will tell."""
+        """Tolerate the deletion of a topic, which is possible at any time; planning reports what is lost."""
         try:
             yield
         except UnknownTopics:
@@ -123,6 +123,6 @@ def _check_one_cluster(tables: Tables, server: Server) -> None:
 
 
 def _server(url: str, patience_ms: int) -> Server:
-    from jobs.source.server import Server  # noqa: PLC0415 - who reads tables alone need not wait for its import
+    from jobs.source.server import Server  # noqa: PLC0415 - reading only tables must not wait for its import
 
     return Server(url, patience_ms)

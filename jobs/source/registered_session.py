@@ -1,4 +1,4 @@
-"""A session that knows the format `lakelog`, whichever Python Spark would have asked for it."""
+"""A session with the format `lakelog` registered, independent of the Python that Spark would use to find it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["session"]
 def session(
     app_name: str = "lakelog", *, master: str = "local[*]", extra: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A Spark session that knows the format `lakelog` and Delta, whichever Python the path has first.
+    """Return a Spark session with the format `lakelog` and Delta, whichever Python is first in the path.
 
-    Where this process has one already, that one, which knows the format from now on. `extra` are settings of Spark.
-    NotAvailable where no JVM gets ready.
+    An existing session of this process is used, and gets the format. `extra`: settings of Spark. NotAvailable if no JVM
+    starts.
     """
-    from jobs.spark.session import build_session  # noqa: PLC0415 - workers, which import this, need none
+    from jobs.spark.session import build_session  # noqa: PLC0415 - workers import this module, and need no session
 
     spark = build_session(app_name, master=master, extra=extra)
     register(spark)

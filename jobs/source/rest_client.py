@@ -1,7 +1,7 @@
-"""How a server is asked over HTTP: when a question is repeated, and what its refusals are. Knows httpx, and no topic.
+"""HTTP client of a server: retries of requests, and errors for its refusals. Knows httpx, and no topic.
 
-A question is repeated while the server does not answer, or refuses for the time being, and nothing has come for less
-than the patience of the query. `what` names it to people.
+A request is retried while the server does not answer, or refuses temporarily, until nothing has been received for the
+patience of the query. `what` names the request in messages.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from lakelog.foundation.arrow_stream import ArrowStream, Coming, Limits, Readabl
 from lakelog.foundation.arrow_types import ArrowRefused
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
-#: Between two tries, and how long one may take.
+#: Pause between two tries, and timeout of one.
 PAUSE_S: Final = 0.2
 SLOW_S: Final = 30.0
-#: The statuses of a refusal for the time being.
+#: Statuses of a temporary refusal.
 LATER: Final = frozenset({408, 429, 500, 502, 503, 504})
 _OUT_OF_RANGE: Final = 416
 _NOT_FOUND: Final = 404
@@ -34,14 +34,14 @@ _UNKNOWN_PARTITION: Final = 40402
 _UNKNOWN_TRANSACTION: Final = 40405
 _OK: Final = 200
 _ACCEPTED: Final = 202
-#: What a server answers in Arrow, which it never compresses. Of the stream as a whole only the time is limited.
+#: Schema of a server's answer in Arrow, which it never compresses. Of the whole stream only the time is limited.
 _RECORDS: Final = pa.schema([pa.field("partition", pa.int32()), *(FILE_SCHEMA.field(name) for name in RECORD_COLUMNS)])
 _LIMITS: Final = Limits(bytes=0, batches=1_000_000, nulls=0)
 _SHOWN: Final = 300
 
 
 class OutOfRange(Exception):
-    """A position that is no more, or not yet, in the log: and what is."""
+    """A position is no longer, or not yet, in the log; `there` is the range of the log."""
 
     def __init__(self, there: Range) -> None:
         self.there = there
@@ -49,15 +49,15 @@ class OutOfRange(Exception):
 
 
 class NotNow(Exception):
-    """Ask again a little later."""
+    """Temporary refusal: retry later."""
 
 
-#: What is worth another try.
+#: Errors after which a request is retried.
 BROKEN_OFF: Final = (NotNow, httpx.TransportError, httpx.StreamError, pa.ArrowInvalid, ArrowRefused)
 
 
 class Asking:
-    """One at a time may ask. `topic` is the one that a question is about, if any."""
+    """HTTP client for one thread at a time. `topic`: the one that a request is about, if any."""
 
     def __init__(self, url: str, patience_ms: int) -> None:
         self.url = url
@@ -80,7 +80,7 @@ class Asking:
     def open(
         self, what: str, path: str, query: Mapping[str, Any], topic: str
     ) -> Generator[tuple[httpx.Headers, Iterator[pa.RecordBatch]]]:
-        """An answer in Arrow, once, that is read as it comes and never in memory as a whole."""
+        """Open an answer in Arrow, without retries, streamed rather than held in memory."""
         with self._client.stream("GET", path, params=dict(query), headers={"Accept": ARROW}) as answer:
             if answer.status_code != _OK:
                 answer.read()
@@ -89,7 +89,7 @@ class Asking:
                 yield answer.headers, _records_of(body)
 
     def wait(self, heard: float, what: str, why: Exception) -> None:
-        """Before the next try; NotReadable where nothing was heard for too long."""
+        """Wait before the next try; NotReadable if nothing was received for too long."""
         if time.monotonic() - heard >= self._patience_s:
             raise NotReadable(self.url, what, str(why) or type(why).__name__) from why
         time.sleep(PAUSE_S)
@@ -123,7 +123,7 @@ class Asking:
 
 
 def _records_of(body: Readable) -> Iterator[pa.RecordBatch]:
-    """The batches of an answer, as far as it has the columns of records: nothing else of it reaches Arrow."""
+    """Yield the batches of an answer; refused unless its schema is that of records, before Arrow decodes it."""
     stream = ArrowStream(Coming(body), _LIMITS)
     if not stream.schema.equals(_RECORDS):
         raise ArrowRefused(f"has other columns than records have: {', '.join(map(str, stream.schema))[:_SHOWN]}")
@@ -135,7 +135,7 @@ def _records_of(body: Readable) -> Iterator[pa.RecordBatch]:
 
 
 def _facts(answer: httpx.Response) -> dict[str, Any]:
-    """What an answer of the server itself says of an error; others in between say it otherwise."""
+    """Parse the error body of a server's answer; empty for an answer of an intermediary in another format."""
     try:
         found = answer.json()
     except ValueError:
@@ -144,7 +144,7 @@ def _facts(answer: httpx.Response) -> dict[str, Any]:
 
 
 def message_of(answer: httpx.Response) -> str:
-    """What a refusal says; nothing where it says nothing."""
+    """Return the message of a refusal; else the start of its text."""
     try:
         return str(answer.json()["message"])
     except (ValueError, KeyError, TypeError):
@@ -152,7 +152,7 @@ def message_of(answer: httpx.Response) -> str:
 
 
 class _Body(io.RawIOBase):
-    """The bytes of an answer as a file."""
+    """Bytes of an answer as a file."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

@@ -1,7 +1,7 @@
-"""A server's topics over HTTP: what there is, and records as Arrow. Knows routes, and not how often they are asked.
+"""A server's topics over HTTP: descriptions, and records as Arrow. Knows routes, and not how requests are retried.
 
-Every question here may be repeated: reading changes nothing, what is stored is numbered, and a transaction begins, and
-ends, once.
+Every request here can be repeated: reads change nothing, stored requests are numbered, and a transaction begins and
+ends only once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jobs.source.rest_client import ARROW, BROKEN_OFF, Asking, NotNow
 _NDJSON: Final = "application/x-ndjson"
 _RECORDS: Final = 1_000_000
 _BYTES: Final = 16 * 1024 * 1024
-#: Of more partitions the server does not tell where all of them end at once.
+#: Maximum number of partitions whose end offsets the server returns in one answer.
 _MOST_AT_ONCE: Final = 1_000
 _TIMEOUT_REFUSED: Final = 42208
 DECIDED: Final = 40918
@@ -32,7 +32,7 @@ _LONGEST_MS: Final = 2**63 - 1
 
 
 class Numbered(NamedTuple):
-    """Who sends a request, and the number of its first record in the topic: repeated, it is stored once."""
+    """Producer of a request, and the sequence number of its first record in the topic: a repeat is stored once."""
 
     producer_id: str
     sequence: int
@@ -40,7 +40,7 @@ class Numbered(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a transaction, that counts if the commit says so; of no stage it counts in any case."""
+    """A part of a transaction, stored if the commit names its stage; without a stage it is always stored."""
 
     transaction: str
     epoch: int
@@ -48,7 +48,7 @@ class Part(NamedTuple):
 
 
 class Server:
-    """One at a time may ask."""
+    """A server's topics; for one thread at a time."""
 
     def __init__(self, url: str, patience_ms: int) -> None:
         self.url = url
@@ -78,7 +78,7 @@ class Server:
         return None if found is None else int(found)
 
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
-        """Where every partition ends, by one question if that is possible."""
+        """Return the end offset of every partition, by one request if possible."""
         if partitions > _MOST_AT_ONCE:
             return {number: self.range(topic, number).end for number in range(partitions)}
         query = {"offset": "latest", "max_records": 1}
@@ -89,9 +89,9 @@ class Server:
     def read(
         self, topic: str, partition: int, start: int, end: int, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """Records from `start` to below `end`, batch by batch; OutOfRange where the log begins later.
+        """Read records from `start` to below `end`, batch by batch; OutOfRange if the log begins later.
 
-        The offset is the first of the columns. What breaks off is asked for again, from behind what came.
+        The offset is the first of the columns. A broken answer is requested again from after the last record received.
         """
         position, heard = start, time.monotonic()
         what, path = f"records of {topic}-{partition}", f"{_of(topic)}/partitions/{partition}/records"
@@ -113,9 +113,9 @@ class Server:
                 self._asking.wait(heard, what, error)
 
     def begin(self, name: str, version: int, stage: str) -> Part | None:
-        """A part of the transaction of a version, which has as long as the server lets it have.
+        """Begin a part of the transaction of a version, with the longest timeout that the server allows.
 
-        None where the version, or a later one, is committed.
+        None if the version, or a later one, is committed.
         """
         what = f"version {version} of {name}"
         asked = {"transactional_id": name, "version": version, "timeout_ms": _LONGEST_MS}
@@ -133,17 +133,17 @@ class Server:
         return Part(begun["id"], begun["epoch"], stage)
 
     def commit(self, transaction: str, stages: Sequence[str]) -> None:
-        """Have parts of it stored; what counts where it is committed already are those that were named first."""
+        """Commit the named stages of a transaction; a repeat changes nothing: the stages named first count."""
         self._post(f"transaction {transaction}", f"/transactions/{transaction}/commit", {"stages": list(stages)})
 
     def abort(self, transaction: str) -> None:
         self._post(f"transaction {transaction}", f"/transactions/{transaction}/abort", None)
 
     def append(self, topic: str, rows: pa.RecordBatch, numbered: Numbered, part: Part | None = None) -> dict[int, int]:
-        """Have rows stored, once however often it takes to be told so. They are durable when it returns.
+        """Store rows, exactly once despite retries. They are durable when it returns.
 
-        As a part of a transaction they are kept until it ends. Answers the offset behind the last of them in each
-        partition, as far as that is known.
+        As a part of a transaction they are kept until it ends. Returns the offset after the last of them in each
+        partition, as far as known.
         """
         body = pa.BufferOutputStream()
         with pa.ipc.new_stream(body, rows.schema) as stream:

@@ -14,7 +14,7 @@ from jobs.source.options import WriteOptions
 from jobs.source.staging import Staged, Version, decide, give_up, stage
 from jobs.source.worker_latency import Prompt
 
-#: What Spark tells the tasks of a stream's batch. The id of the query is that in its checkpoint.
+#: Properties that Spark passes to tasks of a stream's batch. The id of the query is that in its checkpoint.
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 

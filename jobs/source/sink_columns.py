@@ -1,6 +1,6 @@
-"""The columns of Spark's Kafka sink, and rows of a frame as requests to the server. Pure.
+"""Columns of the sink, as in Spark's Kafka sink, and rows of a frame as requests to the server. Pure.
 
-`value` must be there, `key`, `headers`, `topic` and `partition` may be; other columns are not stored.
+`value` is required, `key`, `headers`, `topic` and `partition` are optional; other columns are not stored.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _SENT: Final = {"key": pa.binary(), "value": pa.binary(), "headers": _HEADERS, "partition": pa.int32()}
-#: Of one request: far below what a server takes.
+#: Limits of one request, far below those of a server.
 _ROWS: Final = 20_000
 _BYTES: Final = 8 * 1024 * 1024
 
 
 def check_sink_schema(schema: StructType, topic: str | None) -> None:
-    """What cannot be stored is refused before any row is."""
+    """Refuse a schema that cannot be stored, before any row is."""
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "value" not in kinds:
         raise InvalidOption("schema", "there is no column 'value'")
@@ -41,7 +41,7 @@ def check_sink_schema(schema: StructType, topic: str | None) -> None:
 
 
 def cut_requests(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows by their topics, in requests that are not too large; those of a topic in their order."""
+    """Cut rows into requests by topic that are not too large; the order within a topic is kept."""
     names = [name for name in _SENT if name in batch.schema.names]
     schema = pa.schema([pa.field(name, _SENT[name]) for name in names])
     columns = [batch.column(name).cast(_SENT[name]) for name in names]

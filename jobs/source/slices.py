@@ -1,8 +1,8 @@
-"""Reading a slice, in an executor: from files by their names, from the server, or from where the files went.
+"""Reading a slice, in an executor: from the planned files, from the server, or from the current table.
 
-The files were named when the slice was planned, so nobody here opens a table. One that is no longer there was replaced
-or expired since: then the table, as it is now, says where its records are. One that lacks no offset from its first to
-its last need not be opened for these alone. A batch is in memory at a time.
+The plan names the files, so that an executor need not open a table. A file that is missing was replaced or expired
+since: then its records are read by the current table. If only offsets are read, a file without gaps is not opened. One
+batch at a time is in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OFFSETS: Final = ("offset",)
 
 
 def warn_of(losses: Sequence[str], *, fail: bool) -> None:
-    """DataLoss, or a line for each."""
+    """Raise DataLoss, or log a warning for each loss."""
     if losses and fail:
         raise DataLoss(list(losses))
     for loss in losses:
@@ -40,7 +40,7 @@ def warn_of(losses: Sequence[str], *, fail: bool) -> None:
 
 
 class SliceReader:
-    """Of one slice, once. The rows have the columns that are asked for, the offset first."""
+    """Reader of one slice, for one use. Rows have the requested columns, the offset first."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class SliceReader:
         self._position = of.span.start
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """All rows, in the order of their offsets."""
+        """Read all rows, by offset."""
         if self._tabled is not None and self._path is not None:
             in_table = min(self._end, self._tabled.end)
             try:
@@ -74,7 +74,7 @@ class SliceReader:
         if self._position < self._end and self._server is not None:
             yield from self._read_served(self._server)
         if self._position < self._end:
-            # The topic was deleted between two looks at its tables.
+            # The topic was deleted between two reads of its tables.
             self._lose(Range(self._end, self._end), self._end)
 
     def _read_files(self, path: str, files: Sequence[PlannedFile], end: int) -> Iterator[pa.RecordBatch]:
@@ -129,14 +129,14 @@ class SliceReader:
                 self._position = int(kept.column(0)[-1].as_py()) + 1
 
     def _lose(self, there: Range, end: int) -> None:
-        """What was planned is not there any more. What is, if anything, begins later."""
+        """Report a loss, as planned offsets are gone, and go on at what is left, if anything."""
         lost_to = min(end, there.start) if there.start > self._position else end
         warn_of([f"{self._of} from {self._position} to below {lost_to}"], fail=self._fail)
         self._position = lost_to
 
 
 def _numbered(start: int, end: int) -> Iterator[pa.RecordBatch]:
-    """Rows that have nothing but their offsets."""
+    """Generate rows that have only offsets."""
     for base in range(start, end, _ROWS):
         offsets = pa.array(np.arange(base, min(base + _ROWS, end), dtype=np.int64))
         yield pa.RecordBatch.from_arrays([offsets], names=list(_OFFSETS))

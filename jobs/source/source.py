@@ -1,4 +1,4 @@
-"""The data source `lakelog`, as Spark finds it. Knows which reader answers what; nothing else."""
+"""The data source `lakelog`, as Spark finds it. Knows which reader or writer is for which query; nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jobs.spark.python_choice import use_this_python
 from jobs.spark.versions import check_spark
 
 _LOG: Final = logging.getLogger(__name__)
-#: What Spark adds to the options where a table is created, and nowhere else.
+#: Option that Spark adds only when a table is created.
 _OF_A_TABLE: Final = "provider"
 
 
@@ -65,9 +65,9 @@ class LakelogSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, FBT001, N802
-        """With the output mode `complete` a batch is the whole result, and appended like any other.
+        """Return a writer. With the output mode `complete` a batch is the whole result, and appended like any other.
 
-        Spark refuses the mode `update` by itself: it knows it of no source in Python.
+        Spark itself refuses the mode `update`: it does not support it for sources in Python.
         """
         from jobs.source.sink import StreamWriter  # noqa: PLC0415 - see above
         from jobs.source.sink_columns import check_sink_schema  # noqa: PLC0415 - likewise
@@ -84,9 +84,10 @@ class LakelogSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Have a session know the format `lakelog`. Once for each session; again does no harm.
+    """Register the format `lakelog` in a session. Repeating it does no harm.
 
-    So it does where Spark's own search asked another Python, as none is activated. NotAvailable where Spark is too old.
+    Needed if Spark's own search uses another Python, as without an activated environment. NotAvailable if Spark is too
+    old.
     """
     check_spark(spark.version)
     use_this_python(spark)

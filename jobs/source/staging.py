@@ -1,19 +1,19 @@
-"""What a task of a write does with its rows, and what the driver decides of all tasks.
+"""Staging of rows by the tasks of a write, and the decision of the driver on all tasks.
 
-A task *stages*: it hands its rows to the server, and answers with what became of them. The driver *decides* when all
-tasks have staged, or gives up when one could not.
+A task *stages*: it sends its rows to the server, and returns the outcome. The driver *decides* when all tasks have
+staged, or gives up when one could not.
 
-A batch that has a number is stored once. All who work on it, who do not know of each other, join one transaction: that
-of the sink's name and the batch's number. Each run of a task stages into a part of its own, and the driver's commit
-names the parts of those runs that Spark counts: whatever others have sent, who were killed, or too slow, or an earlier
-driver's, is forgotten. The server keeps the number with the commit, so whoever comes later with that batch, however it
-is cut by then, is told so and stores nothing.
+A batch with a number is stored exactly once. All its tasks, independently of each other, join one transaction: that of
+the sink's name and the batch's number. Each run of a task stages into a part of its own, and the driver's commit names
+the parts of the runs that Spark counts: parts of others, which were killed, too slow, or of an earlier driver, are
+dropped. The server keeps the number with the commit, so that a later repeat of the batch, even if it is cut in another
+way, is recognized and stores nothing.
 
-A transaction that somebody else has begun is theirs: the runs that count are committed with whatever they have added,
-and what becomes of it where a task or the commit fails is for them to say.
+A transaction begun by the caller remains the caller's: the counted runs are committed with everything else in it, and
+the caller decides on it if a task or the commit fails.
 
-A batch without a number is stored as it is staged: there is nothing left to decide, and what Spark runs again is stored
-again.
+A batch without a number is stored as it is staged: there is nothing left to decide, and rows that Spark writes again
+are stored again.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Version(NamedTuple):
-    """A batch of a sink, which is stored once."""
+    """A batch of a sink, which is stored exactly once."""
 
     sink: str
     number: int
 
 
 class Staged(WriterCommitMessage):
-    """How many rows one task has staged in which topic, and where, unless they are stored.
+    """Outcome of one task: number of rows by topic, and the part in which they are staged, unless they are stored.
 
-    `decided` is a batch that was stored before.
+    `decided`: the batch was stored before.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Staged(WriterCommitMessage):
 
 
 class Producer:
-    """Numbers requests to one server, topic by topic, so that one that must be repeated is stored once."""
+    """Numbers requests to one server, by topic, so that a repeated one is stored once."""
 
     def __init__(self) -> None:
         self.id = f"spark-{uuid.uuid4().hex}"
@@ -72,22 +72,22 @@ class Producer:
         return Numbered(self.id, self._next[topic] - rows)
 
 
-#: By the server. A server remembers every producer for a day, and Spark runs many short tasks in one process, one after
-#: the other: were each of them a producer, a stream would be a new one many times a minute.
+#: Producers by server, reused by the many short tasks that Spark runs in one process: a server remembers each producer
+#: for a day, and a stream would otherwise create many in a minute.
 _PRODUCERS: Final[dict[str, Producer]] = {}
 _IDLE_S: Final = 600.0
 
-#: Another transaction was opened behind this one, or this one is being committed: by another driver, with its parts.
+#: Refusals if another transaction was opened after this one, or another driver commits this one with its own parts.
 _OVERTAKEN: Final = frozenset({40914, 40917})
 _TOO_LARGE: Final = 41301
 _RAISE: Final = "raise the server's transaction.max.bytes"
 _LARGE: Final = f"{_RAISE}, or write with deliveryGuarantee=at-least-once"
-#: What cannot be taken back ends by itself: a query that fails need not wait long for it.
+#: Limit of the abort after a failure: an open transaction times out anyway, so that a failed query need not wait.
 _ABORT_MS: Final = 5_000
 
 
 def stage(batches: Iterable[pa.RecordBatch], options: WriteOptions, of: Version | None = None) -> Staged:
-    """All rows of one run of a task."""
+    """Stage all rows of one run of a task."""
     with closing(Server(options.server, options.patience_ms)) as server:
         if options.transaction is not None:
             return _stage_given(batches, options, server, options.transaction)
@@ -104,13 +104,13 @@ def _store(batches: Iterable[pa.RecordBatch], options: WriteOptions, server: Ser
     for topic, request in _requests(batches, options):
         server.append(topic, request, producer.number(topic, request.num_rows))
         rows[topic] += request.num_rows
-    # Who failed does not know which of its numbers were taken, and is never heard of again.
+    # After a failure the used numbers are unknown, so that producer is not reused.
     _PRODUCERS[options.server] = producer
     return Staged(dict(rows))
 
 
 def _stage_once(batches: Iterator[pa.RecordBatch], options: WriteOptions, server: Server, of: Version) -> Staged:
-    """A run without rows joins nothing."""
+    """Stage into the transaction of a version; a run without rows joins none."""
     requests = _requests(batches, options)
     first = next(requests, None)
     if first is None:
@@ -125,7 +125,7 @@ def _stage_once(batches: Iterator[pa.RecordBatch], options: WriteOptions, server
         if refused.code in _OVERTAKEN and server.begin(of.sink, of.number, name) is None:
             return _leave_out(batches, of)
         if refused.code == _TOO_LARGE and part is not None:
-            # With what killed runs and drivers have left in it, which nobody else takes away.
+            # Aborts also what killed runs and drivers left in it, which nothing else would remove.
             with suppress(SourceError):
                 server.abort(part.transaction)
             raise NotDecided(f"{refused}; have batches be smaller (maxOffsetsPerTrigger), or {_LARGE}") from refused
@@ -153,7 +153,7 @@ def _requests(batches: Iterable[pa.RecordBatch], options: WriteOptions) -> Itera
 def _append(
     requests: Iterable[tuple[str, pa.RecordBatch]], server: Server, transactional_id: str, part: Part
 ) -> dict[str, int]:
-    """Answers how many rows each topic was sent, by which they are numbered."""
+    """Send rows, numbered by topic; returns the number of rows by topic."""
     rows: Counter[str] = Counter()
     for topic, request in requests:
         server.append(topic, request, Numbered(transactional_id, rows[topic], part.epoch), part)
@@ -162,13 +162,13 @@ def _append(
 
 
 def _leave_out(batches: Iterator[pa.RecordBatch], of: Version) -> Staged:
-    for _ in batches:  # Spark goes on handing them out, and wants to be rid of them
+    for _ in batches:  # Spark requires its input to be consumed
         pass
     return Staged({}, of, decided=True)
 
 
 def decide(staged: Sequence[Staged | None], options: WriteOptions, number: int | None = None) -> None:
-    """Every task has staged what it had: it is stored already, or is stored now. `number` is the driver's."""
+    """Commit after all tasks have staged, unless the rows are stored already. `number`: the batch by the driver."""
     found = [each for each in staged if each is not None]
     odd = [each.of for each in found if each.of is not None and number is not None and each.of.number != number]
     if odd:
@@ -201,7 +201,7 @@ def _commit(parts: Sequence[Part], options: WriteOptions) -> None:
 
 
 def give_up(staged: Sequence[Staged | None], options: WriteOptions) -> None:
-    """Some task has failed. What others have stored cannot be taken back; what they have staged is forgotten."""
+    """Give up, as a task has failed: staged rows are dropped; rows stored already cannot be taken back."""
     if options.transaction is not None:
         return
     found = [each for each in staged if each is not None]

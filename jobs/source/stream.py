@@ -1,8 +1,8 @@
-"""A streaming query: positions in, positions out. What is durable of it is the query's checkpoint.
+"""Streaming queries: positions in, positions out. Their only durable state is the query's checkpoint.
 
-Where a new query begins at latest, its first batch is empty: Spark writes down only where batches end, and a query
-that is killed before its first end would otherwise begin at another latest, behind records that it owed. So the first
-start is UNRESOLVED, the first end is what latest was, and from then on all is as the checkpoint says.
+If a new query begins at latest, its first batch is empty: Spark stores only ends of batches, and a query killed before
+its first end would otherwise begin at a later latest, and skip records. So the first start is UNRESOLVED, the first end
+is latest at that time, and from then on positions come from the checkpoint.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from jobs.source.positions import Positions, Range, TopicPartition, from_json, t
 from jobs.source.readers import SliceReading, Task
 from jobs.source.slices import warn_of
 
-#: No topic has an empty name. It is only ever a start, so no checkpoint has it.
+#: Start of a new query at latest; no topic has an empty name. It is never an end, so no checkpoint has it.
 UNRESOLVED: Final[dict[str, Any]] = {"": {}}
-#: Spark asks again at once where nothing is new. A server is not asked more often than that.
+#: Minimum interval of requests to a server, as Spark asks again at once if nothing is new.
 _LOOK_EVERY_S: Final = 0.05
 
 Ranges = dict[TopicPartition, Range]
@@ -49,10 +49,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._reading = SliceReading(options, schema)
-        #: where partitions ended when somebody asked last
+        #: end offsets of partitions when last read
         self._seen: Positions = {}
         self._target: Ranges | None = None
-        #: where a new query would begin, as of now; and why it cannot
+        #: start of a new query, as of now, and the reason why it cannot begin
         self._initial: dict[str, Any] | None = None
         self._refused: InvalidOption | None = None
         self._looked = 0.0
@@ -64,7 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             positions = self._begin()
         except InvalidOption as refused:
-            # Spark asks also where a first batch is run again: then partitions that came since are none of its concern.
+            # Spark also asks when a first batch is run again: then partitions that were added since do not matter.
             self._refused, positions = refused, self._begin(as_far_as_said=True)
         self._initial = to_json(positions)
         return self._initial
@@ -78,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen = {each: there.end for each, there in self._target.items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the next batch ends; `start` itself where there is none."""
+        """Return the end of the next batch; `start` itself if there is none."""
         if start == UNRESOLVED:
             return to_json(self._begin())
         if self._refused is not None and start == self._initial:
@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if ends == starts:
             return start
         if most is not None and self._target is None:
-            # What retention took since is no part of the limit.
+            # Offsets removed by retention since do not count towards the limit.
             ends = plan_ends(starts, self._reading.ground.ranges(there), most)
         self._batch_since = time.monotonic()
         return to_json(ends)
@@ -110,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ground = self._reading.ground
         known = set(ground.partitions())
         if start == self._initial:
-            # The batch may have been planned in an earlier life, before there were some of the partitions of this one.
+            # The batch may have been planned by an earlier process, before some of the present partitions existed.
             starts = {each: at for each, at in starts.items() if each in ends or each not in known}
         read = {each for each in known & ends.keys() if starts.get(each) != ends[each]}
         at_rest = {each: Range(starts[each], starts[each]) for each in known & starts.keys() - read}
@@ -126,7 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reading.close()
 
     def _begin(self, *, as_far_as_said: bool = False) -> Positions:
-        """Where a new query begins, as of now; InvalidOption where that is not said of every partition."""
+        """Return the start of a new query, as of now; InvalidOption if the options do not cover every partition."""
         options = self._options
         ranges = self._target or self._ranges(self._reading.ground.partitions())
         if not as_far_as_said:
@@ -135,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return resolve(options.start, named, self._reading.ground.at_times(times_wanted(options.start, named)))
 
     def _look(self, starts: Positions) -> Ranges:
-        """What is there now; where a partition begins is asked of new ones, and of those that are not as they were."""
+        """Return the current ranges; starts are read only for new partitions, and for those whose end went back."""
         pause = self._looked + _LOOK_EVERY_S - time.monotonic()
         if pause > 0:
             time.sleep(pause)

@@ -1,6 +1,6 @@
-"""A root's topics by their tables: what there is as of the newest versions, and which files hold it.
+"""A root's topics by their tables: offsets as of the newest versions, and the files with the records.
 
-Knows delta_log's LogReader, which takes no lock and writes nothing. What a server has beyond the tables is not seen.
+Knows delta_log's LogReader, which takes no lock and writes nothing. It does not see records not yet in the tables.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from jobs.source.positions import Range
 
 
 def root_of(path: str) -> str:
-    """A root as Spark's users name it: a directory, a `file:` URL of one, or a bucket.
+    """Convert a path as given in Spark to a root: a directory, a `file:` URL of one, or a bucket.
 
-    What a bucket's store has to be told is in the environment of whoever reads it, which for Spark are Python processes
-    of the driver and of executors.
+    Options of a bucket's store come from the environment of the reading process: for Spark, Python processes of the
+    driver and of executors.
     """
     if path.startswith("file:"):
         return unquote(urlsplit(path).path)
@@ -68,7 +68,7 @@ class Tables:
         return {number: self.range(topic, number).end for number in range(partitions)}
 
     def tabled(self, span: Span) -> Tabled | None:
-        """The files with something of the span; None where the table does not have the partition yet."""
+        """Return the files that overlap a span; None if the table does not have the partition yet."""
         topic, partition = span.of
         try:
             end = self._reader.offsets(topic, partition).end_offset

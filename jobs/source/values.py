@@ -1,4 +1,4 @@
-"""How the text of an option becomes a value; what cannot be one is refused. Pure."""
+"""Parsing of option values; invalid texts are refused. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from jobs.source.errors import InvalidOption
 
 _MOST: Final = (1 << 63) - 1
-#: The second is a Unix socket, its absolute path as one part of a URL.
+#: An HTTP URL, or a Unix socket with its absolute path as one part of a URL.
 _URL: Final = re.compile(r"https?://[^\s,]+|http\+unix://%2F[^\s,/]+/?", re.IGNORECASE)
 _DELAY: Final = re.compile(r"(\d{1,12})\s*([a-z]*)")
 _UNITS_MS: Final = {
@@ -24,7 +24,7 @@ def parse_text(option: str, text: str) -> str:
 
 
 def parse_url(option: str, text: str) -> str:
-    """Without a slash at its end."""
+    """Parse the URL of a server, without a trailing slash."""
     if _URL.fullmatch(text.strip()) is None:
         raise InvalidOption(
             option,
@@ -68,7 +68,7 @@ parse_time: Final = parse_whole(0)
 
 
 def parse_delay(option: str, text: str) -> int:
-    """Milliseconds. Spark's words for times: a number and ms, s, m, min, h or d."""
+    """Parse a duration to milliseconds, in Spark's form: a number and ms, s, m, min, h or d."""
     found = _DELAY.fullmatch(text.strip().lower())
     if found is None or found[2] not in _UNITS_MS:
         raise InvalidOption(option, f"{text!r} is not a time, such as 15m, 30s or 500ms")

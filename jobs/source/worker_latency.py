@@ -1,4 +1,4 @@
-"""What an executor's Python does so that neither side waits for the other for nothing. Knows no rows.
+"""Latency tuning of an executor's Python process, against unnecessary waits. Knows no rows.
 
     Spark ── what to run ──▶ │ held back until it is acknowledged │ ── which slice ──▶ this process
 
@@ -21,12 +21,12 @@ _OPEN: Final = Path("/proc/self/fd")
 
 
 def acknowledge() -> None:
-    """Whatever has come over TCP so far, at once; only Linux can be told to."""
+    """Acknowledge all data received over TCP at once; only Linux supports that."""
     at_once = getattr(socket, "TCP_QUICKACK", None)
     if at_once is None or not _OPEN.exists():
         return
     for number in [int(each.name) for each in _OPEN.iterdir()]:
-        # The one that the list was read from is closed by now, and not every socket is one of TCP.
+        # The descriptor of the listing itself is closed by now, and not every socket is TCP.
         with suppress(OSError):
             if stat.S_ISSOCK(os.fstat(number).st_mode):
                 with socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as connection:
@@ -34,7 +34,7 @@ def acknowledge() -> None:
 
 
 class Prompt:
-    """What Spark's processes are sent to work by, ahead of what it works on."""
+    """Base of readers and writers that Spark sends to its processes before their input: acknowledges when unpickled."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -43,5 +43,5 @@ class Prompt:
 
 @cache
 def spare_the_collector() -> None:
-    """Behind every task Spark has garbage collected, which looks at all that was ever imported, each time anew."""
+    """Exempt imported objects from garbage collection, which Spark runs after every task."""
     gc.freeze()
