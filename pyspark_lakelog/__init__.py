@@ -1,12 +1,12 @@
 """lakelog in a Spark session: the data source, the names of topics in SQL, and functions for jobs.
 
-Spark looks for data sources by itself in packages whose name begins so, under the name `DefaultSource`: so `lakelog` is
-a format of every session whose Python has lakelog. Where Spark asks a Python that is not this one, `register` makes it
-known, and `session` starts a session that knows it. `register_topics` has SQL know topics; `dead_letter` is for
-functions of the job `consume`. Spark imports this at the first use of any Python data source: where lakelog was
-installed without what jobs need there is nothing here, which must not break the others.
+Spark searches packages named `pyspark_…` for a data source `DefaultSource`: so `lakelog` is a format of every session
+whose Python has lakelog. If Spark searches another Python, `register` registers the format in a session, and `session`
+starts a session with it. `register_topics` creates SQL names for topics; `dead_letter` is for functions of the job
+`consume`. Spark imports this package at the first use of any Python data source: if the dependencies of jobs are not
+installed, it is empty, so that other sources still work.
 """
-# What is imported is for others, where it is there at all.
+# The imports are re-exports, present only if the dependencies are.
 # pyright: reportUnusedImport=false
 
 try:
