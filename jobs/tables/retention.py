@@ -81,7 +81,7 @@ def _work(run: Run, topic: TopicMaintenance) -> None:
 
 
 def _retain(run: Run, topic: TopicMaintenance, plans: Sequence[RetentionPlan], told: ReportProgress) -> None:
-    """Apply plans; if the topic's retention changed, or files were replaced, since planning, plan again."""
+    """Apply plans; if the topic's settings changed since planning, plan again."""
     for left in reversed(range(_ROUNDS)):
         if not plans:
             return
