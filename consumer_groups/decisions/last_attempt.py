@@ -4,8 +4,8 @@
     attempts = maximum − 1             alone in an answer, over all partitions; reads before it end there
     fewer                              delivered as usual
 
-A member that has other records in hand is told that a last try is next. Records below the committed offset were
-sought, and are delivered as often as that happens. It must not know how attempts are counted. Pure.
+A member with other records in hand gets an empty answer that announces the last try. Records below the committed
+offset were sought, and are delivered as often as that happens. It must not know how attempts are counted. Pure.
 """
 
 from __future__ import annotations
