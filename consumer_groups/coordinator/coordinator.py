@@ -334,7 +334,7 @@ class Coordinator:
     # --- topics
 
     async def topics_changed(self) -> None:
-        """To be called when a topic came, went or grew: groups adapt before this returns, or on failure soon after."""
+        """Adapt the groups after a topic came, went or grew: done when this returns, or on failure soon after."""
         await self._tending.topics_changed()
 
     async def close(self) -> bool:

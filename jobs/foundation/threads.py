@@ -15,7 +15,7 @@ R = TypeVar("R")
 def in_threads(
     function: Callable[[W], R], works: Iterable[W], workers: int, *, abandon: Callable[[], None] = lambda: None
 ) -> Generator[R]:
-    """Run works, with twice as many submitted as there are workers: no worker idles, and few are wasted on an end."""
+    """Run works, with twice as many submitted as there are workers: none idles, and little is wasted on an abort."""
     following = iter(works)
     pool = ThreadPoolExecutor(workers, thread_name_prefix="lakelog-job")
     pending: set[Future[R]] = set()

@@ -165,7 +165,7 @@ def resolve(
 
 
 def check_times_found(limit: Limit, at_times: Mapping[TopicPartition, int | None], strategy: str) -> None:
-    """With the strategy `error`, refuse a time later than every record."""
+    """Refuse a time later than every record, if the strategy is `error`."""
     late = sorted(each for each, found in at_times.items() if found is None)
     if late and strategy == "error" and isinstance(limit, AtTime):
         raise InvalidOption(
